@@ -1,0 +1,86 @@
+# Every target makes what it needs: `make reproduce` or `make test` alone is enough on a fresh machine.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.installed
+
+# What to measure, and how
+TARGET ?= twin
+PROFILE ?=
+NOTEBOOKS ?=
+CLIENT ?=
+REMEASURE ?=
+MAX_REQUESTS ?=
+MAX_TOKENS ?=
+PARAMS ?=
+export TARGET PROFILE NOTEBOOKS CLIENT REMEASURE MAX_REQUESTS MAX_TOKENS
+
+# The suite speaks UTF-8 whatever the locale says
+export PYTHONUTF8 := 1
+
+.PHONY: help env lab plan reproduce site test engine serve record lint format lock clean
+
+help:  ## show the targets and the settings they take
+	@echo "nlqlib: a reproducible study of one LLM-backed service"
+	@echo
+	@grep -E '^[a-z]+:.*  ## ' Makefile | sed -E 's/^([a-z]+):.*  ## (.*)/  make \1\t\2/' | expand -t 20
+	@echo
+	@echo "settings of plan and reproduce (make reproduce TARGET=local PROFILE=quick):"
+	@echo "  TARGET        twin (default) | local | https://host/v1"
+	@echo "  PROFILE       full | quick          (default: full; quick for local)"
+	@echo "  NOTEBOOKS     01_pipeline,05        names or their first characters (default: all)"
+	@echo "  CLIENT        wire | openai         (default: the notebook's own)"
+	@echo "  REMEASURE=1   measure every point again into build/ and say reproduced or changed"
+	@echo "  MAX_REQUESTS, MAX_TOKENS            hard limits, checked before anything is sent"
+	@echo "  PARAMS        '-p name=value …'     parameters of the notebooks"
+	@echo "settings of a URL target: TARGET_NAME, MODEL, API_KEY_ENV (the *name* of the variable that holds the key),"
+	@echo "  METRICS_URL, CA_FILE;   of the local engine: MODEL, VLLM_VERSION, TORCH_INDEX, NLQLIB_CACHE"
+
+env: $(READY)  ## make .venv from the pinned lock
+
+$(READY): requirements.lock pyproject.toml
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $(READY)
+
+lab: $(READY)  ## open the notebooks in JupyterLab (its token stays on)
+	$(PY) -m jupyterlab --notebook-dir=notebooks
+
+plan: $(READY)  ## say what `make reproduce` would send, and about how long it takes
+	$(PY) -m nlqlib plan $(PARAMS)
+
+reproduce: $(READY)  ## run the notebooks against TARGET; finished points are kept and reused
+	$(PY) -m nlqlib reproduce $(PARAMS)
+
+site: $(READY)  ## turn the executed notebooks into a static site in build/site
+	$(PY) -m nlqlib site
+
+test: $(READY) engine  ## all tests, the real engine among them
+	$(PY) -m pytest
+
+engine: $(READY)  ## install vLLM in an environment of its own and fetch, verify and convert the model
+	$(PY) -m nlqlib engine
+
+serve: $(READY) engine  ## serve the real model on this machine until Ctrl-C
+	$(PY) -m nlqlib serve local
+
+record: $(READY) engine  ## record the answers that the twin replays, from the real engine
+	$(PY) -m nlqlib record
+
+lint: $(READY)  ## formatter, linter and type checker
+	$(VENV)/bin/ruff format --check nlqlib tests
+	$(VENV)/bin/ruff check nlqlib tests
+	$(PY) -m mypy
+
+format: $(READY)  ## rewrite the sources in house style
+	$(VENV)/bin/ruff format nlqlib tests
+	$(VENV)/bin/ruff check --fix nlqlib tests
+
+lock: $(READY)  ## resolve requirements.lock anew, beside vLLM's pins
+	$(PY) tests/lock.py --write
+
+clean:  ## remove build/ (executed notebooks, the site, logs, the warehouse); artifacts and caches stay
+	rm -rf build
