@@ -97,6 +97,20 @@ def cut(recording: Recording, max_tokens: int) -> Answer:
 HINT = "record it on a real engine: `make record`"
 
 
+def parse(raw: bytes) -> Json:
+    """The request body. Raises `Refused` with 400 where it is no chat request."""
+    try:
+        body = json.loads(raw)
+    except ValueError as error:
+        raise Refused(400, "the request body is not JSON", "BadRequestError") from error
+    messages = body.get("messages") if isinstance(body, dict) else None
+    if not isinstance(messages, list) or not all(isinstance(m, dict) for m in messages):
+        raise Refused(400, "`messages` must be a list of {role, content}", "BadRequestError", "messages")
+    if not all(isinstance(m.get(k), str) for m in messages for k in ("role", "content")):
+        raise Refused(400, "each message needs a role and a content", "BadRequestError", "messages")
+    return dict(body)
+
+
 def answer(body: Json, recordings: Recordings, max_model_len: int = MAX_MODEL_LEN) -> Answer:
     """The replayed answer to request `body`.
 
@@ -128,12 +142,8 @@ def create_app(recordings: Recordings, max_model_len: int = MAX_MODEL_LEN) -> St
 
     async def chat(request: Request) -> Response:
         try:
-            body = json.loads(await request.body())
+            body = parse(await request.body())
             found = answer(body, recordings, max_model_len)
-        except json.JSONDecodeError:
-            return error(Refused(400, "the request body is not JSON", "BadRequestError"))
-        except (KeyError, TypeError):
-            return error(Refused(400, "`messages` must be a list of {role, content}", "BadRequestError"))
         except Refused as refused:
             return error(refused)
         counters.count(found.finish_reason, found.prompt_tokens, len(found.token_ids))
@@ -143,7 +153,7 @@ def create_app(recordings: Recordings, max_model_len: int = MAX_MODEL_LEN) -> St
 
     async def tokenize(request: Request) -> Response:
         body = json.loads(await request.body())
-        text = tokens.chat_text(body["messages"]) if "messages" in body else body["prompt"]
+        text = tokens.chat_text(body["messages"]) if "messages" in body else str(body["prompt"])
         ids = tokens.encode(text)
         return JSONResponse({"count": len(ids), "max_model_len": max_model_len, "tokens": ids})
 

@@ -30,6 +30,9 @@ UNKEYED = frozenset(
     }
 )
 
+NUMBERS = frozenset({"temperature", "top_p"})
+"""Sampling parameters of which 0 and 0.0 are one value."""
+
 
 class RecordingError(ValueError):
     """A recording is missing, cut or not what its description says."""
@@ -55,7 +58,8 @@ class Recording:
 
 def request_key(body: Mapping[str, Any], model: str) -> str:
     """SHA-256 of everything in the request `body` that decides what `model` answers."""
-    asked = {k: v for k, v in body.items() if k not in UNKEYED} | {"model": model}
+    asked = {k: float(v) if k in NUMBERS else v for k, v in body.items() if k not in UNKEYED}
+    asked["model"] = model
     text = json.dumps(asked, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
