@@ -114,6 +114,8 @@ class Completion:
     router_queue_s: float | None = None
     replica_queue_s: float | None = None
     replica: str | None = None
+    retry_after_s: float | None = None
+    """How long the server asked to wait, from a `Retry-After` in seconds (429, 503)."""
     token_ids: tuple[int, ...] | None = None
     logprobs: tuple[Json, ...] | None = None
 

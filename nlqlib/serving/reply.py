@@ -1,0 +1,250 @@
+"""From one request to one `Completion`, whichever client carries it: reading, judging, timing, redacting."""
+
+import asyncio
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from nlqlib.records import ChatRequest, Completion
+from nlqlib.serving import outcome
+from nlqlib.serving.answer import Answer, fold, whole
+from nlqlib.serving.endpoint import Endpoint, EndpointError, ignored_proxy, parse_address
+from nlqlib.serving.outcome import Verdict
+from nlqlib.serving.sse import DONE, EventDecoder
+
+ROUTER_QUEUE = "x-router-queue-ms"
+REPLICA_QUEUE = "x-replica-queue-ms"
+REPLICA = "x-replica"
+PATH = "/chat/completions"
+TAIL_S = 0.1
+"""How long a connection may stay open after `[DONE]` before it is given up; the answer is complete."""
+
+
+class Reply:
+    """One response while it arrives: the `Sink` of the wire client; the openai client fills its fields."""
+
+    def __init__(self, streams: bool, loop: asyncio.AbstractEventLoop, deadline: asyncio.Timeout) -> None:
+        self._streams = streams
+        self._deadline = deadline
+        self._loop = loop
+        self._decoder: EventDecoder | None = None
+        self.status: int | None = None
+        self.headers: Mapping[str, str] = {}
+        self.body = bytearray()
+        """The whole body of a plain response or of an error; a stream leaves it empty."""
+        self.answer = Answer()
+        self.complete = False
+        self.end_s: float | None = None
+
+    def on_head(self, status: int, headers: Mapping[str, str]) -> None:
+        """Status and headers (names in lower case); says whether events or one body will follow."""
+        self.status, self.headers = status, headers
+        if self.is_stream:
+            self._decoder = EventDecoder()
+
+    @property
+    def is_stream(self) -> bool:
+        """Is an event stream answered, and was one asked for? A server may ignore `stream`."""
+        content_type = self.headers.get("content-type", "")
+        return self._streams and self.status == 200 and content_type.startswith("text/event-stream")
+
+    def now(self) -> float:
+        """Seconds of the loop."""
+        return self._loop.time()
+
+    def on_data(self, piece: bytes) -> None:
+        if self._decoder is None:
+            self.body += piece
+            return
+        now = self._loop.time()
+        for payload in self._decoder.feed(piece):
+            if payload == DONE:
+                self.on_done()
+            elif not self.complete:
+                fold(self.answer, payload, now)
+
+    def on_done(self) -> None:
+        """The stream has said that it is over, whatever its connection does afterwards."""
+        self.answer.streamed = True
+        self.complete = True
+        self.end_s = self._loop.time()
+        if not self._deadline.expired():
+            self._deadline.reschedule(self.end_s + TAIL_S)
+
+    def on_end(self) -> None:
+        """The last byte is there."""
+        if not self.complete:
+            self.complete = True
+            self.end_s = self._loop.time()
+        if self.is_stream:
+            self.answer.streamed = True
+        elif self.status == 200:
+            self.answer = whole(bytes(self.body))
+
+    def verdict(self, max_tokens: int) -> Verdict:
+        """The outcome of a response that came to its end."""
+        if self.status is None or self.status != 200:
+            return outcome.of_status(self.status or 0, bytes(self.body))
+        return outcome.of_answer(self.answer, max_tokens)
+
+
+@dataclass(frozen=True)
+class ClientStats:
+    """What a client has, and ever had, open and in flight: a client is a suspect too."""
+
+    in_flight: int
+    peak_in_flight: int
+    sent: int
+    open_connections: int
+    peak_connections: int
+    waited: int
+    """Requests that waited for a connection below the pool's ceiling."""
+    ceiling: int | None
+    """Most connections the pool may have; `None`: as many as there are requests."""
+
+
+class Gauge:
+    """Counts the requests of one client that are in flight."""
+
+    def __init__(self) -> None:
+        self.in_flight = 0
+        self.peak_in_flight = 0
+        self.sent = 0
+
+    def __enter__(self) -> None:
+        self.sent += 1
+        self.in_flight += 1
+        self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
+
+    def __exit__(self, *_: object) -> None:
+        self.in_flight -= 1
+
+
+class Connections(Protocol):
+    """What is counted of a client's connections."""
+
+    @property
+    def open(self) -> int: ...
+    @property
+    def peak_open(self) -> int: ...
+    @property
+    def waited(self) -> int: ...
+
+
+def stats_of(gauge: Gauge, connections: Connections | None, ceiling: int | None) -> ClientStats:
+    """The counts now; `connections` is `None` before the first request."""
+    seen = (connections.open, connections.peak_open, connections.waited) if connections else (0, 0, 0)
+    return ClientStats(gauge.in_flight, gauge.peak_in_flight, gauge.sent, *seen, ceiling)
+
+
+class Completing(ABC):
+    """The part that both clients share: `complete` around `_post`, which each brings along."""
+
+    def __init__(self, endpoint: Endpoint, clock: bool) -> None:
+        if not endpoint.model:
+            raise EndpointError("the endpoint has no model: set MODEL to one that GET /models lists")
+        self.endpoint = endpoint
+        self.model = endpoint.model
+        self.address = parse_address(endpoint.base_url)
+        self.gauge = Gauge()
+        self._clock = clock
+        self._proxy = ignored_proxy(self.address)
+        endpoint.key()  # a key that is not set is a mistake of the configuration, not of every request
+
+    async def complete(self, request: ChatRequest, planned_s: float | None = None) -> Completion:
+        """The completion of `request`, failures included; times are of the running loop.
+
+        `planned_s` is passed on. Raises `EndpointError` when the key's variable is not set, and nothing for
+        whatever the endpoint does.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = asyncio.timeout(self.endpoint.timeout_s)
+        reply = Reply(request.stream, loop, deadline)
+        start_s = loop.time()
+        with self.gauge:
+            verdict = await self._attempt(request, reply, deadline)
+        end_s = reply.end_s if reply.end_s is not None else loop.time()
+        return self._completion(request, reply, verdict, (planned_s, start_s, end_s))
+
+    async def _attempt(self, request: ChatRequest, reply: Reply, deadline: asyncio.Timeout) -> Verdict:
+        try:
+            async with deadline:
+                await self._post(request, reply)
+        except OSError as failure:  # TimeoutError is one of them, and may be the system's own
+            if not reply.complete and deadline.expired():
+                return outcome.of_timeout(self.endpoint.timeout_s)
+            if not reply.complete:
+                return outcome.of_exception(failure, self.address, reply.status is not None, self._proxy)
+        return reply.verdict(request.max_tokens)
+
+    @property
+    @abstractmethod
+    def stats(self) -> ClientStats:
+        """Connections and requests, now and at their highest."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Close every connection."""
+
+    @abstractmethod
+    async def _post(self, request: ChatRequest, reply: Reply) -> None:
+        """Send `request`, fill `reply` to its end. Raises `OSError` when the response is not complete."""
+
+    def _completion(
+        self,
+        request: ChatRequest,
+        reply: Reply,
+        verdict: Verdict,
+        times: tuple[float | None, float, float],
+    ) -> Completion:
+        answer, headers, timed = reply.answer, reply.headers, self._clock
+        return Completion(
+            request.request_id,
+            verdict.outcome,
+            text=answer.text if answer.parts or verdict.outcome == "empty" else None,
+            finish_reason=answer.finish_reason,
+            http_status=reply.status,
+            error=None if verdict.error is None else self.endpoint.redact(verdict.error),
+            model=answer.model,
+            prompt_tokens=answer.prompt_tokens,
+            output_tokens=answer.output_tokens,
+            cached_tokens=answer.cached_tokens,
+            planned_s=times[0] if timed else None,
+            start_s=times[1] if timed else None,
+            first_token_s=answer.first_token_s if timed else None,
+            first_content_s=answer.first_content_s if timed else None,
+            end_s=times[2] if timed else None,
+            token_times_s=tuple(answer.token_times_s) if timed else (),
+            router_queue_s=milliseconds(headers.get(ROUTER_QUEUE)) if timed else None,
+            replica_queue_s=milliseconds(headers.get(REPLICA_QUEUE)) if timed else None,
+            replica=headers.get(REPLICA),
+            retry_after_s=seconds(headers.get("retry-after")),
+            token_ids=_kept(answer.token_ids, request.want_token_ids),
+            logprobs=_kept(answer.logprobs, request.logprobs is not None),
+        )
+
+
+def _kept(values: list[Any] | None, wanted: bool) -> tuple[Any, ...] | None:
+    return tuple(values) if wanted and values is not None else None
+
+
+def encode(request: ChatRequest, model: str) -> bytes:
+    """The request's body, serialised once."""
+    return json.dumps(request.body(model), separators=(",", ":")).encode()
+
+
+def seconds(text: str | None) -> float | None:
+    """A header's non-negative number; `None` where it is missing, a date or nonsense."""
+    try:
+        value = float(text) if text is not None else None
+    except ValueError:
+        return None
+    return value if value is not None and 0 <= value < float("inf") else None
+
+
+def milliseconds(text: str | None) -> float | None:
+    """A header in milliseconds, in seconds."""
+    value = seconds(text)
+    return None if value is None else value / 1000
