@@ -1,0 +1,172 @@
+"""The write-up: executed notebooks to a static site that asks nothing of the network.
+
+`build/executed/<target>/*.ipynb` and `notebooks/{index.md,conf.py,_static}` are copied to `build/site-src`,
+built by Sphinx with warnings as errors, checked, and only then put in place of the old `build/site`.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from nlqlib import paths
+from nlqlib.site_gate import Problem, check_notebook
+from nlqlib.site_html import check_html
+
+FIRST_TARGETS = ("twin", "local")  # then the others by name
+PAGES_MARK = "<!-- pages -->"  # in index.md: here come the notebooks, target by target
+OURS = (".nojekyll", "objects.inv")  # a folder with these files is a site built here, and may be replaced
+
+
+class SiteError(Exception):
+    """The site cannot be built; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class SiteReport:
+    """What became of a build; the old site stays in place unless `ok`."""
+
+    out: Path
+    pages: tuple[str, ...]
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """Sphinx's warnings, each of which is an error here."""
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems and not self.warnings
+
+
+def build_site(
+    executed: Path = paths.BUILD / "executed",
+    out: Path = paths.BUILD / "site",
+    *,
+    targets: Sequence[str] | None = None,
+    notebooks: Path = paths.NOTEBOOKS,
+) -> SiteReport:
+    """Build the site of `targets` (default: all that were run) into `out`; raises `SiteError`."""
+    found = _executed(executed, targets)
+    _check_replaceable(out)
+    loaded = {page: _load(path, page) for page, path in found.items()}
+    problems = [problem for page, nb in loaded.items() for problem in check_notebook(nb, page)]
+    if problems:
+        return SiteReport(out, tuple(found), tuple(problems))
+    source, work = out.with_name(f"{out.name}-src"), out.with_name(f"{out.name}-work")
+    _stage(loaded, notebooks, source)
+    warnings = _sphinx(source, work)
+    for template in (work / "html" / "_static").glob("*.html"):
+        template.unlink()  # the theme leaves its own Jinja templates among the assets
+    problems = [] if warnings else check_html(work / "html")
+    if not warnings and not problems:
+        _put_in_place(work / "html", out)
+    return SiteReport(out, tuple(found), tuple(problems), tuple(warnings))
+
+
+def _executed(executed: Path, targets: Sequence[str] | None) -> dict[str, Path]:
+    """Page name (`twin/01_pipeline`) → notebook, in reading order."""
+    here = sorted({p.parent.name for p in executed.glob("*/*.ipynb")}, key=_target_order)
+    unknown = [t for t in targets or () if t not in here]
+    if not here or unknown:
+        missing = f" of {', '.join(unknown)}" if unknown else ""
+        hint = f"run `make reproduce TARGET={unknown[0]}` first" if unknown else "run `make reproduce` first"
+        raise SiteError(f"no executed notebooks{missing} in {executed}: {hint}")
+    chosen = [t for t in here if t in (targets or here)]
+    return {f"{t}/{p.stem}": p for t in chosen for p in sorted((executed / t).glob("*.ipynb"))}
+
+
+def _target_order(target: str) -> tuple[int, str]:
+    return (FIRST_TARGETS.index(target) if target in FIRST_TARGETS else len(FIRST_TARGETS), target)
+
+
+def _load(path: Path, page: str) -> Any:
+    """The notebook at `path`, its metadata completed with the target's name from the folder."""
+    try:
+        nb = nbformat.reads(path.read_text("utf-8"), as_version=4)
+    except (nbformat.reader.NotJSONError, nbformat.ValidationError, UnicodeDecodeError) as error:
+        raise SiteError(f"{path} is no notebook ({type(error).__name__}): run it again") from error
+    started = nb.metadata.get("papermill", {}).get("start_time")
+    run = f"of {started[:16].replace('T', ' ')} UTC" if started else None
+    about = {"target": page.split("/")[0], "run": run}
+    nb.metadata["nlqlib"] = {**about, **nb.metadata.get("nlqlib", {})}
+    return nb
+
+
+def _check_replaceable(out: Path) -> None:
+    if out.exists() and any(out.iterdir()) and not all((out / name).is_file() for name in OURS):
+        raise SiteError(f"{out} holds something that is not a site built here: choose another --out")
+
+
+def _stage(loaded: dict[str, Any], notebooks: Path, source: Path) -> None:
+    """Write everything Sphinx reads into a fresh folder `source`."""
+    shutil.rmtree(source, ignore_errors=True)
+    source.mkdir(parents=True)
+    shutil.copy(notebooks / "conf.py", source)
+    shutil.copytree(notebooks / "_static", source / "_static")
+    for page, nb in loaded.items():
+        target = source / f"{page}.ipynb"
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(json.dumps(nb, ensure_ascii=False), "utf-8")
+    index = (notebooks / "index.md").read_text("utf-8")
+    (source / "index.md").write_text(index.replace(PAGES_MARK, toctrees(list(loaded))), "utf-8")
+
+
+def toctrees(pages: Sequence[str]) -> str:
+    """MyST toctrees, one per target, of `pages` in their order."""
+    targets = dict.fromkeys(page.split("/")[0] for page in pages)
+    return "\n".join(
+        f"```{{toctree}}\n:caption: Target {target}\n:maxdepth: 1\n\n"
+        + "\n".join(page for page in pages if page.split("/")[0] == target)
+        + "\n```\n"
+        for target in targets
+    )
+
+
+def _sphinx(source: Path, work: Path) -> list[str]:
+    """Build `source` into `work`/html in a process of its own; its warnings and errors, one per entry."""
+    shutil.rmtree(work, ignore_errors=True)
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-E", "-b", "html"]
+    command += ["-d", str(work / "doctrees"), str(source), str(work / "html")]
+    env = {**os.environ, "PYTHONUTF8": "1", "NO_COLOR": "1"}
+    ran = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", env=env, check=False)
+    said = [line.replace(f"{source}{os.sep}", "") for line in ran.stderr.splitlines() if line.strip()]
+    return (said or [f"Sphinx ended with status {ran.returncode}"]) if ran.returncode else []
+
+
+def _put_in_place(html: Path, out: Path) -> None:
+    (html / ".nojekyll").touch()  # static hosts must serve folders that begin with an underscore
+    shutil.rmtree(out, ignore_errors=True)
+    shutil.move(html, out)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`python -m nlqlib.site`: build, say what was found, 0 only on success."""
+    parser = argparse.ArgumentParser(prog="python -m nlqlib site", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--executed", type=Path, default=paths.BUILD / "executed", help="executed notebooks")
+    parser.add_argument("--out", type=Path, default=paths.BUILD / "site", help="the site's folder")
+    parser.add_argument("--target", action="append", help="only this target (repeat for several)")
+    args = parser.parse_args(argv)
+    try:
+        report = build_site(args.executed, args.out, targets=args.target)
+    except (SiteError, OSError) as error:
+        print(f"nlqlib: {error}", file=sys.stderr)
+        return 2
+    for line in (*report.problems, *report.warnings):
+        print(line, file=sys.stderr)
+    if not report.ok:
+        count = len(report.problems) + len(report.warnings)
+        print(f"nlqlib: no site built: {count} problem(s) above", file=sys.stderr)
+        return 1
+    print(f"{len(report.pages)} pages in {report.out}: open {report.out / 'index.html'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
