@@ -1,0 +1,109 @@
+"""Periods in words of the intent contract, as half-open local dates."""
+
+import re
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from nlqlib.nlq.catalog import Catalog, QuestionError
+
+PERIOD_PATTERN = (
+    r"^(all|\d{4}(-Q[1-4]|-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?"
+    r"(\.\.\d{4}(-Q[1-4]|-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?)?"
+    r"|this_(month|quarter|year)|last_(week|month|quarter|year)"
+    r"|last_[1-9]\d{0,3}_(days|weeks|months))$"
+)
+"""What a grammar can check of a period; whether the day exists and the order is right it cannot."""
+
+DAY = timedelta(days=1)
+
+
+class ImpossiblePeriod(QuestionError):
+    """A period that no calendar has, or that lies outside the data."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """Local dates from `start` up to, but not including, `end`."""
+
+    start: date
+    end: date
+
+
+def parse_period(text: str, catalog: Catalog) -> tuple[date, date]:
+    """`text` as half-open local dates, clipped to the data's first day and the end of today.
+
+    Raises `ImpossiblePeriod`.
+    """
+    if not re.match(PERIOD_PATTERN, text):
+        raise ImpossiblePeriod(
+            f"{text!r} is no period; use all, 2024, 2024-Q2, 2024-03, 2024-03-05 or last_month"
+        )
+    span = _span(text, catalog)
+    clipped = Span(max(span.start, catalog.first_day), min(span.end, catalog.today + DAY))
+    if clipped.start >= clipped.end:
+        raise ImpossiblePeriod(
+            f"the period {text} lies outside the data, which goes from {catalog.first_day} to {catalog.today}"
+        )
+    return clipped.start, clipped.end
+
+
+def _span(text: str, catalog: Catalog) -> Span:
+    if text == "all":
+        return Span(catalog.first_day, catalog.today + DAY)
+    if text.startswith("this_"):
+        return Span(start_of(catalog.today, text.removeprefix("this_")), catalog.today + DAY)
+    if text.startswith("last_"):
+        return _last(text.removeprefix("last_"), catalog.today)
+    first, _, last = text.partition("..")
+    start = _calendar(first)
+    end = _calendar(last) if last else start
+    if end.start < start.start or end.end < start.end:
+        raise ImpossiblePeriod(f"the period {text} ends before it begins")
+    return Span(start.start, end.end)
+
+
+def _last(what: str, today: date) -> Span:
+    """The last complete week, month, quarter or year, or the last N complete days, weeks or months."""
+    if what in ("week", "month", "quarter", "year"):
+        end = start_of(today, what)
+        return Span(start_of(end - DAY, what), end)
+    count, unit = what.split("_")
+    n = int(count)
+    if unit == "days":
+        return Span(today + DAY - n * DAY, today + DAY)
+    if unit == "weeks":
+        end = start_of(today, "week")
+        return Span(end - 7 * n * DAY, end)
+    end = start_of(today, "month")
+    return Span(_months_before(end, n), end)
+
+
+def _months_before(day: date, n: int) -> date:
+    months = day.year * 12 + day.month - 1 - n
+    return date(months // 12, months % 12 + 1, 1)
+
+
+def start_of(day: date, unit: str) -> date:
+    """First day of the week (Monday), month, quarter or year of `day`."""
+    if unit == "week":
+        return day - day.weekday() * DAY
+    month = {"month": day.month, "quarter": day.month - (day.month - 1) % 3, "year": 1}[unit]
+    return date(day.year, month, 1)
+
+
+def _calendar(text: str) -> Span:
+    """A year, quarter, month or day."""
+    try:
+        if len(text) == 4:
+            return Span(date(int(text), 1, 1), date(int(text) + 1, 1, 1))
+        if "Q" in text:
+            year, quarter = int(text[:4]), int(text[-1])
+            start = date(year, 3 * quarter - 2, 1)
+            return Span(start, _months_before(start, -3))
+        if len(text) == 7:
+            start = date(int(text[:4]), int(text[5:]), 1)
+            return Span(start, _months_before(start, -1))
+        start = date.fromisoformat(text)
+        return Span(start, start + DAY)
+    except (ValueError, OverflowError):
+        raise ImpossiblePeriod(f"no calendar has {text}") from None
