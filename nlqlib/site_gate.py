@@ -13,6 +13,7 @@ from typing import Any
 
 from nlqlib import paths
 from nlqlib.plots import MIN_ALT_CHARS
+from nlqlib.site_reader import ANSI
 
 MAX_OUTPUT_BYTES = 500_000  # one output; a house figure is 30 to 150 kB in base64
 MAX_NOTEBOOK_BYTES = 5_000_000  # all outputs of one page, on a phone's connection
@@ -98,7 +99,7 @@ def _cell_problems(cell: _Cell) -> Iterator[tuple[str, str]]:
 
 def _output_problems(output: Any) -> Iterator[tuple[str, str]]:
     if output["output_type"] == "error":
-        error = f"{output.get('ename', 'error')}: {str(output.get('evalue', ''))[:120]}"
+        error = f"{output.get('ename', 'error')}: {_redacted(str(output.get('evalue', '')))[:120]}"
         yield f"an error output ({error})", "mend its cause and run the notebook again"
     elif "Traceback (most recent call last)" in _text(output):
         yield "a printed traceback", "mend its cause, or report it as a row of a table"
@@ -156,6 +157,12 @@ def _leaks(text: str) -> Iterator[tuple[str, str]]:
             yield f"what looks like {kind}", "remove it from the notebook, and revoke it if it is real"
 
 
+def _redacted(text: str) -> str:
+    for pattern in SECRETS.values():
+        text = pattern.sub("[redacted]", text)
+    return text
+
+
 def _path_shown(path: str) -> str:
     return path if len(path) <= 60 else path[:59] + "…"
 
@@ -168,7 +175,7 @@ def _text(output: Any) -> str:
     """The readable part of an output: streams, text, tables and errors, not images."""
     parts: list[Any] = [output.get("text", ""), output.get("traceback", "")]
     parts += [v for mime, v in output.get("data", {}).items() if mime.startswith("text/")]
-    return "\n".join("".join(p) if isinstance(p, list) else str(p) for p in parts)
+    return ANSI.sub("", "\n".join("".join(p) if isinstance(p, list) else str(p) for p in parts))
 
 
 def _size(output: Any) -> int:
