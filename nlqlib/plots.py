@@ -187,6 +187,8 @@ def _rows(ax: Axes, labels: Sequence[str]) -> None:
 
 def _share_panel(ax: Axes, frame: pd.DataFrame, labels: Sequence[str], by: str) -> None:
     rows = frame.set_index(by)
+    if rows.index.has_duplicates:
+        raise ValueError(f"share_bars draws one row per {by} and panel; aggregate the frame first")
     for at, label in enumerate(labels):
         row = rows.loc[label] if label in rows.index else pd.Series(dtype=float)
         share, low, high, n = (row.get(c) for c in ("share", "low", "high", "n"))

@@ -17,7 +17,7 @@ from typing import Any
 
 import nbformat
 
-from nlqlib import paths
+from nlqlib import paths, redaction
 from nlqlib.site_gate import Problem, check_notebook
 from nlqlib.site_html import check_html
 
@@ -56,7 +56,8 @@ def build_site(
     found = _executed(executed, targets)
     _check_replaceable(out)
     loaded = {page: _load(path, page) for page, path in found.items()}
-    problems = [problem for page, nb in loaded.items() for problem in check_notebook(nb, page)]
+    hidden = redaction.secrets()
+    problems = [problem for page, nb in loaded.items() for problem in check_notebook(nb, page, hidden)]
     if problems:
         return SiteReport(out, tuple(found), tuple(problems))
     source, work = out.with_name(f"{out.name}-src"), out.with_name(f"{out.name}-work")

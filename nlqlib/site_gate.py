@@ -6,7 +6,7 @@ built pages are checked by `nlqlib.site_html`. Both are pure: they read, and bui
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,8 +62,11 @@ class _Cell:
     outputs: tuple[Any, ...]
 
 
-def check_notebook(nb: Any, name: str) -> list[Problem]:
-    """Everything in the executed notebook `nb` (nbformat 4) that must not be published as page `name`."""
+def check_notebook(nb: Any, name: str, hidden: Sequence[str] = ()) -> list[Problem]:
+    """Everything in the executed notebook `nb` (nbformat 4) that must not be published as page `name`.
+
+    `hidden` are texts that must appear nowhere: keys, and hosts of private endpoints.
+    """
     cells = list(_code_cells(nb))
     found = [Problem(name, c.heading, what, remedy) for c in cells for what, remedy in _cell_problems(c)]
     if not cells:
@@ -74,6 +77,10 @@ def check_notebook(nb: Any, name: str) -> list[Problem]:
         found.append(Problem(name, None, what, "show fewer rows and smaller figures"))
     prose = "\n".join(c["source"] for c in nb["cells"] if c["cell_type"] != "code")
     found += [Problem(name, None, what, remedy) for what, remedy in _leaks(prose)]
+    everything = "\n".join([prose, *(c.source for c in cells), *(_text(o) for c in cells for o in c.outputs)])
+    if any(text in everything for text in hidden):
+        what = "a key or the host of a private endpoint"
+        found.append(Problem(name, None, what, "pass it through the environment, never as a parameter"))
     return found
 
 

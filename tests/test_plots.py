@@ -95,6 +95,11 @@ def test_one_row_stands_for_one_arm_however_many_metrics():
     assert labels == ["unconstrained", "structured"] and len(fig.axes) == 2
 
 
+def test_two_shares_for_one_row_are_refused():
+    with pytest.raises(ValueError, match="one row per arm and panel"):
+        plots.share_bars(pd.concat([ARMS, ARMS]), **TWIN)
+
+
 def test_article_points_drop_pairs_with_a_missing_value_and_name_the_rest_once():
     fig, ax = plots.figure("twin", "modelled")
     drawn = plots.article_points(ax, [1, 8, None, 32], [3.2, None, 4.0, 102.0])

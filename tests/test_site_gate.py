@@ -12,7 +12,7 @@ SHOW = "plots.show(fig, alt='…')"
 REFUSED = {
     "error": (code("1/0", new_output("error", ename="ZeroDivisionError", evalue="division by zero")),
               "an error output (ZeroDivisionError: division by zero)"),
-    "traceback": (code("f()", stream("\x1b[1mTraceback\x1b[0m (most recent call last)")), "printed traceback"),
+    "traceback": (code("f()", stream("\x1b[1mTraceback\x1b[0m (most recent call last)")), "a printed"),
     "lost figure": (code(SHOW), "0 of 1 figures that plots.show was called for"),
     "one figure of two": (code(f"{SHOW}\n{SHOW}", figure()), "1 of 2 figures"),
     "no alt": (code(SHOW, figure(None)), "a figure without alt text"),
@@ -69,6 +69,12 @@ def test_a_secret_is_named_but_never_repeated():
     error = new_output("error", ename="Refused", evalue=f"401 for {secret}", traceback=[secret])
     said = "\n".join(map(str, check_notebook(notebook(code("ask()", error)), "p")))
     assert "what looks like an API key" in said and "[redacted]" in said and secret not in said
+
+
+def test_a_hidden_text_is_found_in_source_and_output_and_not_repeated():
+    for cell in (code("target = 'https://inner.host/v1'"), code("t", stream("at inner.host"))):
+        (problem,) = check_notebook(notebook(cell), "p", hidden=("inner.host",))
+        assert "the host of a private endpoint" in str(problem) and "inner.host" not in str(problem)
 
 
 def test_every_problem_is_reported_not_only_the_first():
