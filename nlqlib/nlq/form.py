@@ -77,10 +77,13 @@ def _sample(text: str) -> str:
 
 def read_json(text: str) -> Any:
     """`text` as one JSON document without doubled keys, NaN or lone surrogates. Raises `BadJson`."""
+    strict: Json = {
+        "parse_float": _finite,
+        "parse_constant": _no_number,
+        "object_pairs_hook": _no_twice,
+    }
     try:
-        document = json.loads(
-            text, parse_float=_finite, parse_constant=_no_number, object_pairs_hook=_no_doubled_key
-        )
+        document = json.loads(text, **strict)
         json.dumps(document, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         raise BadJson(
@@ -102,7 +105,7 @@ def _finite(word: str) -> float:
     return value if math.isfinite(value) else _no_number(word[:40])
 
 
-def _no_doubled_key(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]

@@ -163,7 +163,7 @@ def intent_of(document: Any, catalog: Catalog) -> Intent:
 def check(intent: Intent, catalog: Catalog) -> None:
     """Raise `ContractViolation` where `intent` asks for what `catalog` does not have or cannot split."""
     _check_names(intent, catalog)
-    _check_sort(intent)
+    _check_sort(intent, catalog)
     _check_reach(intent, catalog)
     for condition in intent.filters:
         resolve_values(condition, catalog)
@@ -183,25 +183,32 @@ def _check_names(intent: Intent, catalog: Catalog) -> None:
         raise ContractViolation("name", str(error)) from error
 
 
-def _check_sort(intent: Intent) -> None:
-    """Where only the direction counts, in a ranking by its one metric, `sort.by` may be anything."""
-    free = intent.query_type == "top_n_by_metric" and len(intent.metrics) == 1
-    columns = (*intent.metrics, *intent.dimensions)
-    if intent.sort is not None and not free and intent.sort.by not in columns:
+def _check_sort(intent: Intent, catalog: Catalog) -> None:
+    by = sorted_by(intent)
+    if by is not None and by not in intent.dimensions and by not in catalog.metrics:
+        columns = ", ".join((*intent.metrics, *intent.dimensions))
         raise ContractViolation(
-            "sort", f"cannot sort by {intent.sort.by}, which is not shown; there are {', '.join(columns)}"
+            "sort", f"cannot sort by {by}: the answer is not split by it; there are {columns}"
         )
 
 
+def sorted_by(intent: Intent) -> str | None:
+    """What `sort.by` names where it counts; in a ranking by its one metric only the direction does."""
+    if intent.sort is None or (intent.query_type == "top_n_by_metric" and len(intent.metrics) == 1):
+        return None
+    return intent.sort.by
+
+
 def _check_reach(intent: Intent, catalog: Catalog) -> None:
-    names = [*intent.metrics, *intent.dimensions, *(f.field for f in intent.filters)]
-    for metric in (name for name in names if name in catalog.metrics):
-        for dimension in (name for name in names if name in catalog.dimensions):
-            if not catalog.reaches(metric, dimension):
-                able = ", ".join(m for m in catalog.metrics if catalog.reaches(m, dimension))
-                raise ContractViolation(
-                    "reach", f"{metric} cannot be split or filtered by {dimension}; only {able} can"
-                )
+    names = [*intent.metrics, *intent.dimensions, *(f.field for f in intent.filters), sorted_by(intent) or ""]
+    metrics = [name for name in names if name in catalog.metrics]
+    for dimension in (name for name in names if name in catalog.dimensions):
+        deaf = next((m for m in metrics if not catalog.reaches(m, dimension)), None)
+        if deaf is not None:
+            able = ", ".join(m for m in catalog.metrics if catalog.reaches(m, dimension))
+            raise ContractViolation(
+                "reach", f"{deaf} cannot be split or filtered by {dimension}; only {able} can"
+            )
 
 
 def resolve_values(condition: Filter, catalog: Catalog) -> frozenset[Value | float]:
@@ -246,5 +253,6 @@ __all__ = [
     "parse_intent",
     "resolve_period",
     "resolve_values",
+    "sorted_by",
     "wire_schema",
 ]
