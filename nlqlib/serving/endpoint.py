@@ -171,8 +171,8 @@ def warn_of_proxy(address: Address) -> None:
     """
     if name := ignored_proxy(address):
         warnings.warn(
-            f"{name} is set and ignored: requests go straight to the endpoint, because a proxy's own queue "
-            "and connection pool would be measured with it. Unset it, or add the endpoint's host to NO_PROXY; "
+            f"{name} is set and ignored: requests go straight to the endpoint, since a proxy's own queue "
+            "and pool would be measured with it. Unset it, or add the endpoint's host to NO_PROXY; "
             "where only the proxy reaches the endpoint, run this suite on a machine that can.",
             stacklevel=3,
         )

@@ -145,7 +145,7 @@ class InProcessTransport:
         await self._applications.aclose()
 
 
-class AppTransport(httpx2.AsyncBaseTransport):
+class AsgiTransport(httpx2.AsyncBaseTransport):
     """The same exchange for the openai client: httpx's own hands a body over only when it is complete."""
 
     def __init__(self, app: App) -> None:

@@ -10,6 +10,7 @@ inline. A host name is looked up in a thread too, but only over sockets, hence n
 """
 
 import json
+from contextvars import ContextVar
 from typing import Any
 
 import httpx2
@@ -20,7 +21,7 @@ from nlqlib.records import ChatRequest
 from nlqlib.serving.answer import decode, fold, whole
 from nlqlib.serving.connection import KEEP_S
 from nlqlib.serving.endpoint import Endpoint
-from nlqlib.serving.inprocess import App, AppTransport
+from nlqlib.serving.inprocess import App, AsgiTransport
 from nlqlib.serving.outcome import Broken
 from nlqlib.serving.reply import ClientStats, Completing, Reply, stats_of
 
@@ -47,6 +48,14 @@ class CountedTransport(httpx2.AsyncHTTPTransport):
         return response
 
 
+WAITING: ContextVar[Reply] = ContextVar("WAITING")
+"""The reply that the running task waits for: httpx tells of a response's head before it reads the body."""
+
+
+async def _take_head(response: httpx2.Response) -> None:
+    WAITING.get().on_head(response.status_code, response.headers)
+
+
 class OpenAIClient(Completing):
     """See `client.Client`; belongs to the loop that runs when its first request is sent."""
 
@@ -55,13 +64,13 @@ class OpenAIClient(Completing):
     ) -> None:
         super().__init__(endpoint, clock)
         self._ceiling = ceiling
-        self._transport = AppTransport(app) if app is not None else _sockets(endpoint, ceiling)
+        self._transport = AsgiTransport(app) if app is not None else _sockets(endpoint, ceiling)
         http = httpx2.AsyncClient(
             transport=self._transport,
             trust_env=False,
             follow_redirects=False,
             timeout=None,
-            event_hooks={"request": [self._set_headers]},
+            event_hooks={"request": [self._set_headers], "response": [_take_head]},
         )
         self._client = AsyncOpenAI(
             base_url=endpoint.base_url, api_key="unused", max_retries=0, timeout=None, http_client=http
@@ -86,10 +95,10 @@ class OpenAIClient(Completing):
             request.headers["authorization"] = authorization
 
     async def _post(self, request: ChatRequest, reply: Reply) -> None:
+        WAITING.set(reply)
         try:
             await self._create(request, reply)
         except openai.APIStatusError as failure:
-            reply.on_head(failure.status_code, failure.response.headers)
             reply.body += failure.response.content
             reply.on_end()
         except (openai.APIConnectionError, httpx2.RequestError) as failure:
@@ -102,7 +111,6 @@ class OpenAIClient(Completing):
         raw = await self._client.chat.completions.with_raw_response.create(
             messages=messages, model=model, stream=stream, extra_body=body
         )
-        reply.on_head(raw.status_code, raw.headers)
         if reply.is_stream:
             await self._read_events(raw.parse(), reply)
         elif stream:
