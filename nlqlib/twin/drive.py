@@ -1,0 +1,66 @@
+"""Load for one replica without any event loop: plain functions over times, for calibration and scenarios.
+
+The suite's own load generators reach the twin through its HTTP interface; this is the short way.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable
+
+from nlqlib.twin.replica import Replica
+from nlqlib.twin.sequence import Sequence
+
+Served = tuple[float, float, Sequence]
+"""Sent and returned, in seconds, and the request."""
+
+
+def open_loop(replica: Replica, arrivals: Iterable[tuple[float, Sequence]]) -> list[Sequence]:
+    """Submit each sequence at its time (seconds, ascending), run dry, return them in that order."""
+    sequences = []
+    for at, seq in arrivals:
+        replica.submit(seq, at)
+        sequences.append(seq)
+    drain(replica)
+    return sequences
+
+
+def drain(replica: Replica) -> None:
+    """Run until nothing is left to do."""
+    while (at := replica.next_event_s()) is not None:
+        replica.advance(at)
+
+
+def closed_loop(
+    replica: Replica,
+    make: Callable[[int], Sequence],
+    requests: int,
+    concurrency: int,
+    before_s: float,
+    after_s: float,
+) -> list[Served]:
+    """`concurrency` clients send `requests` in all, each the next as soon as its last one returned.
+
+    `make(i)` gives the i-th request. Outside the engine a request spends `before_s` on its way in and
+    `after_s` on its way back, in seconds. In order of return.
+    """
+    sent = [0.0] * requests
+    arriving = [(before_s, i) for i in range(min(concurrency, requests))]
+    started = len(arriving)
+    index: dict[Sequence, int] = {}
+    served: list[Served] = []
+    while len(served) < requests:
+        at = replica.next_event_s()
+        if arriving and (at is None or arriving[0][0] <= at):
+            at, i = heapq.heappop(arriving)
+            seq = make(i)
+            index[seq] = i
+            replica.submit(seq, at)
+            continue
+        assert at is not None
+        for event in replica.advance(at):
+            back = event.at_s + after_s
+            served.append((sent[index.pop(event.sequence)], back, event.sequence))
+            if started < requests:
+                sent[started] = back
+                heapq.heappush(arriving, (back + before_s, started))
+                started += 1
+    return served
