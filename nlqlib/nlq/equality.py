@@ -38,10 +38,10 @@ WRONG = Equality(strict=False, kind=False, execution=False)
 def canonical(intent: Intent, catalog: Catalog) -> Intent:
     """The one spelling of everything that means `intent`; itself a valid intent, for comparison, not for SQL.
 
-    Evidence is dropped; metrics, dimensions, filters and values are sorted, the values resolved; the period is
-    the range of its dates, clipped to the data. In a ranking a null limit is 5 and a null sort is descending,
-    and by a single metric only the direction of `sort` counts. The null sort of a time series (ascending time)
-    has no other spelling. Raises `ContractViolation` for what the catalog does not have.
+    Evidence is dropped; metrics, dimensions, filters and values are sorted, the values resolved; the period
+    is the range of its dates, clipped to the data. In a ranking a null limit is 5 and a null sort descending,
+    and by a single metric only the direction of `sort` counts. The null sort of a time series (ascending
+    time) has no other spelling. Raises `ContractViolation` for what the catalog does not have.
     """
     start, end = resolve_period(intent.period, catalog)
     ranking = intent.query_type == "top_n_by_metric"
