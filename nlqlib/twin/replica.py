@@ -134,7 +134,8 @@ class Replica:
             if seq.generated:
                 seq.last_token_s = now if self._current is None else self._current.end_s(self._current.steps)
         first_s = self.step_time.batch_s(batch)
-        if batch.chunks or batch.finishing or batch.preempted:
+        ending = batch.finishing or (self._current is not None and self._current.finishing)
+        if batch.chunks or batch.preempted or ending:
             return Run(batch, first_s)
         return Run(batch, first_s, self.step_time.growth_s(batch.decodes), 1 + self.scheduler.extension())
 
@@ -148,7 +149,7 @@ class Replica:
         self._commit(run, run.steps)
         self._tell(run, run.steps)
         self.scheduler.finish(run.finishing)
-        following, self._ready = self._ready, None
+        following, self._ready, self._current = self._ready, None, None
         self._begin(following or self._plan(now), now)
         if following is not None and run.finishing and self.scheduler.waiting:
             following.steps = 1

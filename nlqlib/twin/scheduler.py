@@ -145,6 +145,8 @@ class Scheduler:
 
     def _register_filled(self) -> None:
         """Hash the blocks that this step fills with generated tokens of known content."""
+        if not self.pool.caching:
+            return
         for seq in self.decode.filling():
             if seq.chain is not None and seq.registered < len(seq.chain.ids):
                 self._register(seq, self.decode.computed(seq) + 1)
