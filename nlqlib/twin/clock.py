@@ -9,9 +9,10 @@ that names who waits.
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
+Args = TypeVarTuple("Args")
 
 _SELF_PIPE = 1  # asyncio's own wake-up socket, always registered
 
@@ -58,7 +59,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Virtual seconds since the loop was made."""
         return self._now
 
-    def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:
+    def run_in_executor(self, executor: Any, func: Callable[[*Args], T], *args: *Args) -> asyncio.Future[T]:
         """`func(*args)` at once, in this thread; the future returned is done."""
         future: asyncio.Future[T] = self.create_future()
         try:
