@@ -1,0 +1,280 @@
+"""A real vLLM server on this machine: started once, shared, and gone when its owner is gone.
+
+`start_engine` installs what is missing, attaches to an equal engine that already runs, refuses a different
+one, or starts one under `supervisor` and waits until it answers, noting how long each phase took.
+"""
+
+import contextlib
+import dataclasses
+import os
+import signal
+import socket
+import time
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nlqlib import paths
+from nlqlib.records import Json
+from nlqlib.serving import engine_state, supervisor
+from nlqlib.serving.cache_entry import Progress
+from nlqlib.serving.engine_health import POLL_S, answers, await_ready, serves
+from nlqlib.serving.engine_install import ensure_engine, progress_line
+from nlqlib.serving.engine_settings import (
+    EngineError,
+    EngineSettings,
+    Flag,
+    gpu_names,
+    merge_flags,
+    serve_command,
+    serve_environment,
+    settings,
+)
+from nlqlib.serving.owned import OwnedProcess, last_words, start_owned
+
+__all__ = ["Engine", "EngineError", "EngineSettings", "serve_forever", "settings", "start_engine"]
+
+DEADLINE_S = 900.0
+"""A cold disk, a slow machine and a GPU build that compiles together stay below this."""
+GRACE_S = 10.0
+"""What vLLM gets to end in order; it needs about 2 s."""
+KEEP_LOGS = 10
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What is to be executed."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+Prepare = Callable[[EngineSettings, Progress], Callable[[int], Launch]]
+
+
+@dataclass
+class Engine:
+    """A server that answers. As a context manager it is stopped at the end if it is ours."""
+
+    settings: EngineSettings
+    port: int
+    pid: int
+    log: Path
+    startup_s: Json | None
+    """Seconds of each start-up phase in order, with `ready` and `total`; `None` when not known."""
+    process: OwnedProcess | None = field(default=None, repr=False)
+
+    @property
+    def owned(self) -> bool:
+        """Whether it ends with this process; `False` for one that somebody else started."""
+        return self.process is not None
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def model(self) -> str:
+        """The name under which the model is served."""
+        return self.settings.model
+
+    def describe(self) -> Json:
+        """What is known of it, for artifacts: no path, no port, no process id."""
+        wanted = self.settings.declared()
+        return {
+            "engine": wanted.pop("engine"),
+            "version": wanted.pop("engine_version"),
+            "args": wanted.pop("flags"),
+            **wanted,
+            "startup_s": self.startup_s,
+            "owned": self.owned,
+            "accelerator": ", ".join(gpu_names()) or None if self.settings.build == "gpu" else None,
+        }
+
+    def stop(self) -> None:
+        """End it and everything it started, if it is ours; returns once nothing is left."""
+        if self.process:
+            self.process.stop()
+
+    def __enter__(self) -> "Engine":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def start_engine(
+    wanted: EngineSettings | None = None,
+    *,
+    port: int | None = None,
+    progress: Progress = progress_line,
+    deadline_s: float = DEADLINE_S,
+    prepare: Prepare | None = None,
+    **flags: Flag,
+) -> Engine:
+    """A server with the `wanted` settings (by default the environment's) and `flags` that answers.
+
+    `prepare` says what to execute once the port is known; by default vLLM, installed if need be. Raises
+    `EngineError`: a different engine runs, the port is taken, it died (last lines follow), or it is too late.
+    """
+    wanted = wanted or settings()
+    wanted = dataclasses.replace(wanted, flags=merge_flags(wanted.flags, flags))
+    found = _look(wanted, port, progress)
+    if found is None:
+        launch = (prepare or _installed)(wanted, progress)
+        with supervisor.locked(engine_state.lock_file()):
+            found = _judge(wanted, port)  # another start may have been quicker
+            if found is None:
+                begin = time.monotonic()
+                process, chosen = _spawn(wanted, launch, port)
+    if found is not None:
+        return _attach(wanted, found, progress, deadline_s)
+    engine = Engine(wanted, chosen, process.pid, process.log, None, process)
+    try:
+        engine.startup_s = await_ready(process, chosen, begin=begin, deadline_s=deadline_s, progress=progress)
+        _check_serves(engine)
+        engine_state.record_startup(engine.pid, engine.startup_s)
+    except BaseException:
+        engine.stop()
+        raise
+    progress(f"engine: {wanted.package} {wanted.version} ready after {engine.startup_s['total']:.0f} s")
+    return engine
+
+
+def serve_forever(
+    wanted: EngineSettings | None = None,
+    *,
+    port: int | None = None,
+    progress: Progress = progress_line,
+    prepare: Prepare | None = None,
+) -> int:
+    """Serve in the foreground until Ctrl-C or SIGTERM; the exit status. Raises `EngineError`."""
+    with _terminable():
+        try:
+            with start_engine(wanted, port=port, progress=progress, prepare=prepare) as engine:
+                progress(f"{engine.model} at {engine.base_url}")
+                if not engine.process:
+                    progress(f"engine: it ran already (process {engine.pid}) and goes on without us")
+                    return 0
+                progress("engine: Ctrl-C ends it")
+                while engine.process.poll() is None:
+                    time.sleep(POLL_S)
+                raise EngineError(f"the engine ended; {last_words(engine.log)}")
+        except KeyboardInterrupt:
+            progress("engine: ended")
+            return 130
+
+
+def free_port() -> int:
+    """A port of the loopback that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _installed(wanted: EngineSettings, progress: Progress) -> Callable[[int], Launch]:
+    ready = ensure_engine(wanted, progress)
+    environment = serve_environment(wanted, os.environ, os.sched_getaffinity(0))
+    return lambda port: Launch(serve_command(wanted, ready.python, ready.model, port), environment)
+
+
+def _look(wanted: EngineSettings, port: int | None, progress: Progress) -> engine_state.RunningEngine | None:
+    """The running engine if it is the wanted one; waits for one that is just ending."""
+    told = False
+    while True:
+        with supervisor.locked(engine_state.lock_file()):
+            found = engine_state.running()
+        if not found or not found.ending:
+            break
+        if not told:
+            progress("engine: waiting for the previous one to end")
+        told = True
+        time.sleep(POLL_S)
+    if found:
+        engine_state.refuse_unless_same(found, wanted, port)
+    return found
+
+
+def _judge(wanted: EngineSettings, port: int | None) -> engine_state.RunningEngine | None:
+    found = engine_state.running()
+    if found:
+        engine_state.refuse_unless_same(found, wanted, port)
+    return found
+
+
+def _spawn(
+    wanted: EngineSettings, launch: Callable[[int], Launch], port: int | None
+) -> tuple[OwnedProcess, int]:
+    chosen = port or free_port()
+    _check_free(chosen)
+    plan = launch(chosen)
+    run = paths.cache_dir() / "run"
+    run.mkdir(parents=True, exist_ok=True)
+    process = start_owned(
+        plan.command,
+        _fresh_log(),
+        environment=plan.environment,
+        cwd=run,
+        grace_s=GRACE_S,
+        state=engine_state.state_file(),
+        facts={"port": chosen, "declared": wanted.declared()},
+    )
+    return process, chosen
+
+
+def _attach(
+    wanted: EngineSettings, found: engine_state.RunningEngine, progress: Progress, deadline_s: float
+) -> Engine:
+    progress(f"engine: attaching to the one on port {found.port} (process {found.pid})")
+    engine = Engine(wanted, found.port, found.pid, found.log, found.startup_s)
+    deadline = time.monotonic() + deadline_s
+    while not answers(engine.port):
+        with supervisor.locked(engine_state.lock_file()):
+            now = engine_state.running()
+        if not now or now.pid != found.pid:
+            raise EngineError(f"the engine we attached to ended; {last_words(found.log)}")
+        if time.monotonic() > deadline:
+            raise EngineError(f"the engine on port {found.port} does not answer; {last_words(found.log)}")
+        time.sleep(POLL_S)
+    _check_serves(engine)
+    return engine
+
+
+def _check_serves(engine: Engine) -> None:
+    if not serves(engine.port, engine.model):
+        raise EngineError(f"the server on port {engine.port} does not serve {engine.model}; see {engine.log}")
+
+
+def _check_free(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise EngineError(f"port {port} cannot be used ({error.strerror}); choose another") from error
+
+
+def _fresh_log() -> Path:
+    """A new log in the cache; the oldest ones go."""
+    folder = paths.cache_dir() / "logs"
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in sorted(folder.glob("engine-*.log"))[: -KEEP_LOGS + 1]:
+        old.unlink(missing_ok=True)
+    log = folder / f"engine-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+    log.touch()
+    return log
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM ends the block as Ctrl-C does."""
+
+    def interrupt(_number: int, _frame: types.FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
