@@ -88,6 +88,9 @@ class BlockPool:
         self._order = np.arange(len(self._ref), dtype=np.int64)
         self._block_of = np.full(1024, _NONE, dtype=np.int64)
         self._duplicates: dict[int, list[int]] = {}
+        # Single items are read and written through these views: a third of the time an array takes.
+        self._ref_at, self._hash_at = memoryview(self._ref), memoryview(self._hash_of)  # type: ignore[arg-type]
+        self._order_at = memoryview(self._order)  # type: ignore[arg-type]
         self._version = 0
         self._memo: dict[Chain, tuple[int, int, Ids]] = {}
         self._unhashed: list[int] = []
@@ -138,7 +141,9 @@ class BlockPool:
         if n > self.free:
             raise ValueError(f"{n} blocks wanted, {self.free} free: check `free` before taking")
         self.free -= n
-        return [self._pop() for _ in range(n)] if self.caching else []
+        if not self.caching:
+            return []
+        return [self._pop()] if n == 1 else [self._pop() for _ in range(n)]
 
     def register(self, blocks: Sequence[int], ids: Ids) -> None:
         """Make full `blocks` findable under the hashes `ids`."""
@@ -197,8 +202,8 @@ class BlockPool:
 
     def _pop(self) -> int:
         block = self._unhashed.pop() if self._unhashed else self._pop_oldest()
-        self._ref[block] = 1
-        key = int(self._hash_of[block])
+        self._ref_at[block] = 1
+        key = self._hash_at[block]
         if key != _NONE:
             self._evict(block, key)
         return block
@@ -209,9 +214,10 @@ class BlockPool:
                 self._head_base, blocks = self._queue.popleft()
                 self._head, self._head_at = blocks.tolist(), 0
                 self._queued -= len(blocks)
-            block, at = self._head[self._head_at], self._head_base + self._head_at
-            self._head_at += 1
-            if self._order[block] == at and self._ref[block] == 0:
+            at = self._head_at
+            block = self._head[at]
+            self._head_at = at + 1
+            if self._order_at[block] == self._head_base + at and not self._ref_at[block]:
                 return block
 
     def _evict(self, block: int, key: int) -> None:

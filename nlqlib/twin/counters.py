@@ -7,6 +7,7 @@ else when a request finishes.
 from collections.abc import Iterable
 
 import numpy as np
+import numpy.typing as npt
 
 from nlqlib.twin.sequence import Sequence
 
@@ -44,6 +45,12 @@ class Histogram:
         self._weights.append(times)
         if len(self._raw) >= _FOLD_AT:
             self._fold()
+
+    def observe_all(self, values: npt.NDArray[np.float64]) -> None:
+        """Add every one of `values`."""
+        at = np.searchsorted(np.array(self.bounds), values, side="left")
+        self._counts += np.bincount(at, minlength=len(self._counts))
+        self._sum += float(values.sum())
 
     @property
     def sum(self) -> float:
@@ -109,16 +116,18 @@ class Counters:
         return self._per_token
 
     def _fold(self) -> None:
-        for seq in self._finished:
-            times = seq.times()
-            if times is None:
-                continue
-            arrival, scheduled, first, last = times
-            spans = (scheduled - arrival, first - scheduled, last - first, last - scheduled, last - arrival)
-            for name, value in zip(PHASES, spans, strict=True):
-                self._by_phase[name].observe(value)
-            if seq.output_tokens > 1:
-                self._per_token.observe((last - first) / (seq.output_tokens - 1))
+        if not self._finished:
+            return
+        times = np.array([seq.times() for seq in self._finished], dtype=float)
+        arrival, scheduled, first, last = times.T
+        for name, values in zip(
+            PHASES,
+            (scheduled - arrival, first - scheduled, last - first, last - scheduled, last - arrival),
+            strict=True,
+        ):
+            self._by_phase[name].observe_all(values)
+        gaps = np.array([seq.output_tokens - 1 for seq in self._finished])
+        self._per_token.observe_all((last - first)[gaps > 0] / gaps[gaps > 0])
         self._done += len(self._finished)
         self._finished = []
 

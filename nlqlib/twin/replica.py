@@ -88,7 +88,7 @@ class Replica:
             return self._events[0].at_s
         if self._current is None:
             return self._wake
-        return self._current.end_s(self._current.done + 1 if self._watched else self._current.steps)
+        return self._current.end_s(self._current.done + 1) if self._watched else self._current.over_s
 
     def settle(self, now: float) -> None:
         """Bring queues, blocks and counters to `now`: before gauges are read. Events stay for `advance`."""
@@ -107,7 +107,7 @@ class Replica:
             ahead = False
             if run is not None:
                 ahead = self.limits.async_scheduling and not self._asked
-                at = run.end_s(run.steps - 1 if ahead else run.steps)
+                at = run.end_s(run.steps - 1) if ahead else run.over_s
             elif self._wake is not None:
                 at = self._wake
             else:
@@ -132,7 +132,7 @@ class Replica:
                 seq.scheduled_s = now
         for seq in batch.preempted:  # its newest token comes from the step that is running now, if any
             if seq.generated:
-                seq.last_token_s = now if self._current is None else self._current.end_s(self._current.steps)
+                seq.last_token_s = now if self._current is None else self._current.over_s
         first_s = self.step_time.batch_s(batch)
         ending = batch.finishing or (self._current is not None and self._current.finishing)
         if batch.chunks or batch.preempted or ending:
@@ -142,7 +142,7 @@ class Replica:
     def _begin(self, run: Run | None, now: float) -> None:
         self._current, self._asked = run, False
         if run is not None:
-            run.start_s = now
+            run.begin(now)
 
     def _complete(self, run: Run, now: float) -> None:
         """The last step of `run` is over: tell its tokens, free who is finished, start what follows."""
@@ -152,18 +152,18 @@ class Replica:
         following, self._ready, self._current = self._ready, None, None
         self._begin(following or self._plan(now), now)
         if following is not None and run.finishing and self.scheduler.waiting:
-            following.steps = 1
+            following.cut(1)
 
     def _cut(self, now: float) -> None:
         """Something changed at `now`: no step that is not planned by then may be taken for granted."""
         run = self._current
         assert run is not None
         if self._ready is not None:
-            self._ready.steps = 1
+            self._ready.cut(1)
         elif not self._asked:
             boundary = run.boundary(now)
             planned = boundary + 1 if self.limits.async_scheduling else max(boundary, 1)
-            run.steps = max(min(run.steps, planned), run.planned)
+            run.cut(max(planned, run.planned))
 
     def _commit(self, run: Run, steps: int) -> None:
         """Let the scheduler know of the first `steps` steps of `run`."""
@@ -180,7 +180,8 @@ class Replica:
             return
         last = upto == run.steps
         if run.batch.decodes:
-            seconds = (run.end_s(upto) - run.end_s(run.done)) / steps
+            end = run.over_s if last else run.end_s(upto)
+            seconds = (end - (run.end_s(run.done) if run.done else run.start_s)) / steps
             self.counters.inter_token_latency.observe(seconds, steps * run.batch.decodes)
         self.counters.steps += steps
         self.counters.generation_tokens += steps * run.batch.decodes
@@ -221,7 +222,7 @@ class Replica:
                     self._events.append(Event(at, seq, seq.told, False))
 
     def _tell_last(self, run: Run) -> None:
-        at = run.end_s(run.steps)
+        at = run.over_s
         finished = [seq for seq in run.finishing if seq.state != ABORTED]
         for seq in finished:
             seq.last_token_s = at

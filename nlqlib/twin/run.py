@@ -8,17 +8,29 @@ from nlqlib.twin.sequence import Batch
 class Run:
     """`steps` equal steps from `start_s`: the first takes `first_s`, each further one `growth_s` more."""
 
-    __slots__ = ("batch", "done", "finishing", "first_s", "growth_s", "planned", "start_s", "steps")
+    __slots__ = ("batch", "done", "finishing", "first_s", "growth_s", "over_s", "planned", "start_s", "steps")
 
     def __init__(self, batch: Batch, first_s: float, growth_s: float = 0.0, steps: int = 1) -> None:
         self.batch, self.first_s, self.growth_s, self.steps = batch, first_s, growth_s, steps
-        self.start_s = 0.0
+        self.start_s = self.over_s = 0.0
+        """Begin of the first step, end of the last one."""
         self.planned = 1
         """Steps the scheduler knows of."""
         self.done = 0
         """Steps whose tokens have been told."""
         self.finishing = batch.finishing
         """Who gets a last token from the newest planned step."""
+
+    def begin(self, now: float) -> None:
+        """The first step starts."""
+        self.start_s = now
+        self.over_s = self.end_s(self.steps)
+
+    def cut(self, steps: int) -> None:
+        """Only `steps` steps of those hoped for."""
+        if steps < self.steps:
+            self.steps = steps
+            self.over_s = self.end_s(steps)
 
     def end_s(self, step: int) -> float:
         """When step number `step` (from 1) ends; 0 gives the start."""
