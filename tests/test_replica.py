@@ -88,6 +88,8 @@ def test_leaping_equals_stepping(requests, blocks, seqs, asynchronous, caching, 
     for a, b in zip(leapt, stepped, strict=True):
         assert times(a) == pytest.approx(times(b), rel=1e-9)
         assert (a.cached_tokens, a.preemptions) == (b.cached_tokens, b.preemptions)
+    counted = replica.scheduler
+    assert (counted.queries, counted.hits) == (scheduler.queries, scheduler.hits)
 
 
 @settings(max_examples=60, deadline=None)

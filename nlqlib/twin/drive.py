@@ -3,7 +3,7 @@
 The suite's own load generators reach the twin through its HTTP interface; this is the short way.
 """
 
-import heapq
+from collections import deque
 from collections.abc import Callable, Iterable
 
 from nlqlib.twin.replica import Replica
@@ -34,23 +34,24 @@ def closed_loop(
     make: Callable[[int], Sequence],
     requests: int,
     concurrency: int,
-    before_s: float,
-    after_s: float,
+    before_s: float = 0.0,
+    after_s: float = 0.0,
+    start_s: float = 0.0,
 ) -> list[Served]:
-    """`concurrency` clients send `requests` in all, each the next as soon as its last one returned.
+    """`concurrency` clients send `requests` in all from `start_s`, each the next once its last returned.
 
     `make(i)` gives the i-th request. Outside the engine a request spends `before_s` on its way in and
     `after_s` on its way back, in seconds. In order of return.
     """
-    sent = [0.0] * requests
-    arriving = [(before_s, i) for i in range(min(concurrency, requests))]
+    sent = [start_s] * requests
+    arriving = deque((start_s + before_s, i) for i in range(min(concurrency, requests)))
     started = len(arriving)
     index: dict[Sequence, int] = {}
     served: list[Served] = []
     while len(served) < requests:
         at = replica.next_event_s()
         if arriving and (at is None or arriving[0][0] <= at):
-            at, i = heapq.heappop(arriving)
+            at, i = arriving.popleft()  # whoever was sent first arrives first: all take the same way
             seq = make(i)
             index[seq] = i
             replica.submit(seq, at)
@@ -61,6 +62,6 @@ def closed_loop(
             served.append((sent[index.pop(event.sequence)], back, event.sequence))
             if started < requests:
                 sent[started] = back
-                heapq.heappush(arriving, (back + before_s, started))
+                arriving.append((back + before_s, started))
                 started += 1
     return served

@@ -39,6 +39,8 @@ class Scheduler:
         self.queries = self.hits = 0
         """Prefix-cache tokens asked for and found; lookups of preempted requests count in neither."""
         self.preemptions = 0
+        self._blocked: Sequence | None = None
+        """The head of the queue that the newest plan looked up and could not admit."""
         self._watermark = int(limits.watermark * limits.num_gpu_blocks)
 
     def add(self, seq: Sequence) -> None:
@@ -52,6 +54,7 @@ class Scheduler:
             return
         if seq.state == WAITING:
             self.waiting.remove(seq)
+            self._blocked = None if seq is self._blocked else self._blocked
         else:
             del self.running[seq]
             self._leave(seq)
@@ -69,6 +72,7 @@ class Scheduler:
 
     def plan(self) -> Batch | None:
         """The next step, or `None` if nothing can be computed. Allocates, hashes, preempts and admits."""
+        self._blocked = None
         preempted = self._grow()
         batch = Batch(self.decode.size, self.decode.context)
         batch.preempted = preempted
@@ -100,8 +104,6 @@ class Scheduler:
 
     def extend(self, steps: int) -> list[Sequence]:
         """Plan `steps` of the steps that `extension` promised; returns those who get their last token."""
-        if self.waiting and len(self.running) < self.limits.max_num_seqs:
-            self._count_lookup(self.waiting[0], False, steps)
         if not self.pool.caching:
             self.pool.take(self.decode.blocks_for(steps))
             self.decode.steps += steps
@@ -109,6 +111,9 @@ class Scheduler:
         for _ in range(steps):
             self._give_blocks()
             self._register_filled()
+            if self._blocked is not None:
+                self._lookup(self._blocked)
+                self._count_lookup(self._blocked, False)
             self.decode.steps += 1
         return self.decode.retire()
 
@@ -195,8 +200,9 @@ class Scheduler:
             chunk = min(tokens - cached, budget)
             whole = chunk == tokens - cached
             fits = (whole or self.limits.enable_chunked_prefill) and self._fits(seq, cached + chunk, tokens)
-            self._count_lookup(seq, fits, 1)
+            self._count_lookup(seq, fits)
             if not fits:
+                self._blocked = seq
                 return
             self._start(seq, chunk, batch)
             budget -= chunk
@@ -216,11 +222,11 @@ class Scheduler:
             need += self._watermark
         return need <= self.pool.free
 
-    def _count_lookup(self, seq: Sequence, admitted: bool, times: int) -> None:
+    def _count_lookup(self, seq: Sequence, admitted: bool) -> None:
         counted = admitted or not self.limits.count_at_admission
         if counted and self.pool.caching and not seq.preemptions:
-            self.queries += times * seq.prompt_tokens
-            self.hits += times * len(seq.hits) * self.limits.block_size
+            self.queries += seq.prompt_tokens
+            self.hits += len(seq.hits) * self.limits.block_size
 
     def _start(self, seq: Sequence, chunk: int, batch: Batch) -> None:
         self.waiting.popleft()
