@@ -107,7 +107,9 @@ def execution_equal(given: Result, gold: Result, asked: Intent) -> bool:
 
 def ranked_by(intent: Intent) -> str:
     """The column whose order was asked for: the metric of a ranking, else what the intent sorts by."""
-    return sorted_by(intent) or intent.metrics[0]
+    by = sorted_by(intent)
+    ranking = intent.query_type == "top_n_by_metric"
+    return intent.metrics[0] if by is None or (ranking and by in intent.dimensions) else by
 
 
 def _runs(rows: Sequence[Row], column: int) -> list[tuple[Any, list[Row]]]:
