@@ -113,10 +113,10 @@ def read(
     final intent of the raw one. Never raises for what a model can say: a failure is a stage that is not ok.
     """
     judged = judge_form(completion, contract)
-    if judged.outcome not in SPOKEN:
-        return _ended(question, judged, Stage("serving", False, f"{judged.outcome}: {judged.error}"))
     if judged.outcome != "ok":
-        return _ended(question, judged, Stage("form", False, f"{judged.outcome}: {judged.error}"))
+        stage: StageName = "form" if judged.outcome in SPOKEN else "serving"
+        reason = f"{judged.outcome}: {judged.error}" if judged.error else judged.outcome
+        return _ended(question, judged, Stage(stage, False, reason))
     return _from_text(question, judged, catalog, warehouse, correct)
 
 

@@ -22,8 +22,8 @@ METRIC_OPS = ("gt", "gte", "lt", "lte")
 MAX_EVIDENCE, MAX_METRICS, MAX_DIMENSIONS, MAX_FILTERS, MAX_VALUES, MAX_LIMIT = 80, 3, 2, 4, 12, 1000
 
 _DAYS = r"(0[1-9]|1[0-2])(-(0[1-9]|1[0-9]|2[0-8]))?|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31"
-_LEAP_DAY = r"20([02468][048]|[13579][26])-02-29"
-_POINT = rf"(20[0-9]{{2}}(-(Q[1-4]|{_DAYS}))?|{_LEAP_DAY})"
+_LEAP_DAY = r"(19|20)([02468][048]|[13579][26])-02-29"
+_POINT = rf"((19|20)[0-9]{{2}}(-(Q[1-4]|{_DAYS}))?|{_LEAP_DAY})"
 _NAMED = r"this_(month|quarter|year)|last_(week|month|quarter|year)|last_[1-9][0-9]{0,2}_(days|weeks|months)"
 PERIOD_PATTERN = rf"^(all|{_POINT}(\.\.{_POINT})?|{_NAMED})$"
 """Every period that can exist, leap years included; whether the data reach it is checked with the catalog."""
