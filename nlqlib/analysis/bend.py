@@ -140,6 +140,6 @@ def saturation(levels: Sequence[Level]) -> Saturation:
 def _why(row: Level, best_later: float, p95_later: float) -> str:
     high = row.interval.high if row.interval else row.throughput
     return (
-        f"no more than {best_later:.2f} req/s above {row.concurrency:g}, within its interval (to {high:.2f}), "
+        f"no more than {best_later:.2f} req/s above {row.concurrency:g}, inside its interval ({high:.2f}), "
         f"while p95 rises from {row.p95_s:.2f} to {p95_later:.2f} s"
     )
