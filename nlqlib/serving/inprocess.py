@@ -22,7 +22,9 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 RawHeaders = list[tuple[bytes, bytes]]
 
+NOTICE_S = 0.05
 CLOSING_S = 1.0
+"""How long closing waits for an application: to see that its caller has gone, and to end when cancelled."""
 log = logging.getLogger(__name__)
 
 
@@ -104,6 +106,8 @@ class Applications:
     async def aclose(self) -> None:
         """End applications that are still busy with a caller who has gone."""
         left = set(self._tasks)
+        if left:  # most end by themselves as soon as they see the disconnect
+            _, left = await asyncio.wait(left, timeout=NOTICE_S)
         for task in left:
             task.cancel()
         if left:

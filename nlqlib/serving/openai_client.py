@@ -35,7 +35,7 @@ class CountedTransport(httpx2.AsyncHTTPTransport):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.peak_open = 0
-        self.waited = 0
+        self.waited: int | None = None  # httpx does not say
 
     @property
     def open(self) -> int:

@@ -168,7 +168,8 @@ def _why_disconnected(failure: BaseException, address: Address, answered: bool) 
         if isinstance(cause, socket.gaierror):
             return f"the host name of {where} is not known: check the base URL"
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"the certificate of {where} is not trusted ({cause.verify_message}): name its ca_file"
+            why = getattr(cause, "verify_message", None) or cause
+            return f"the certificate of {where} is not trusted ({why}): name its authority in ca_file"
         if isinstance(cause, ssl.SSLError):
             return f"no TLS with {where}: does it serve https, or is the base URL plain http://?"
         if isinstance(cause, ConnectionRefusedError):

@@ -99,8 +99,8 @@ class ClientStats:
     sent: int
     open_connections: int
     peak_connections: int
-    waited: int
-    """Requests that waited for a connection below the pool's ceiling."""
+    waited: int | None
+    """Requests that waited for a connection below the pool's ceiling; `None`: the client does not say."""
     ceiling: int | None
     """Most connections the pool may have; `None`: as many as there are requests."""
 
@@ -130,12 +130,13 @@ class Connections(Protocol):
     @property
     def peak_open(self) -> int: ...
     @property
-    def waited(self) -> int: ...
+    def waited(self) -> int | None: ...
 
 
 def stats_of(gauge: Gauge, connections: Connections | None, ceiling: int | None) -> ClientStats:
     """The counts now; `connections` is `None` before the first request."""
-    seen = (connections.open, connections.peak_open, connections.waited) if connections else (0, 0, 0)
+    here = connections
+    seen = (here.open, here.peak_open, here.waited) if here is not None else (0, 0, 0)
     return ClientStats(gauge.in_flight, gauge.peak_in_flight, gauge.sent, *seen, ceiling)
 
 
