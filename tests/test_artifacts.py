@@ -330,7 +330,7 @@ def test_a_limit_on_tokens_is_no_secret(store: Store, monkeypatch: pytest.Monkey
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 64 KiB; without the right to mount one, a folder, and `FILL` limits the size of files."""
+    """A file system of 64 KiB; where none can be mounted, a folder (`FILL` then limits the size of files)."""
     place = tmp_path / "small"
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
@@ -589,7 +589,7 @@ def test_runs_can_be_joined_with_their_metrics_and_their_parameters_queried(stor
     store.measure(KEY, measured)
     query = (
         "select (params->>'concurrency')::int, value from runs join run_metrics using (path) "
-        "where name = 'e2e_s' and valid and completed_at > '2020-01-01Z'"
+        "where name = 'e2e_s' and valid and completed_at > '2020-01-01 00:00:00+00'"
     )
     assert connect_runs(store.root).execute(query).fetchall() == [(8, 3.25)]
 
