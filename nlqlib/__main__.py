@@ -1,0 +1,142 @@
+"""The command line: thin, for people and scripts that want no notebook.
+
+Each command prints a table, or JSON with `--json`, and exits 0 only on success. What a user can put right
+ends in one line on standard error and exit status 2.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+EPILOG = """examples:
+  python -m nlqlib ask "revenue by region in 2024" --target local
+  python -m nlqlib sql intent.json
+  python -m nlqlib evaluate data/questions/dev.jsonl --condition baseline --out rows.jsonl
+  python -m nlqlib serve local --port 8000
+
+TARGET, MODEL, API_KEY_ENV and the other settings of a target come from the environment; see the README.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments and arguments[0] in ("reproduce", "plan"):
+        from nlqlib import reproduce
+
+        return guarded(lambda: reproduce.main(arguments))
+    if arguments and arguments[0] == "site":
+        from nlqlib import site
+
+        return guarded(lambda: site.main(arguments[1:]))
+    args = parser().parse_args(arguments)
+    return guarded(lambda: int(args.command(args)))
+
+
+def guarded(call: Callable[[], int]) -> int:
+    """The exit status of `call`; an error that the user can mend is one line, not a traceback."""
+    from nlqlib.artifacts import ArtifactError
+    from nlqlib.commands import InputError
+    from nlqlib.files import WriteError
+    from nlqlib.locking import LockedError
+    from nlqlib.nlq.catalog import CatalogError, QuestionError
+    from nlqlib.serving.endpoint import EndpointError
+    from nlqlib.serving.engine_settings import EngineError
+    from nlqlib.serving.target import TargetError
+    from nlqlib.twin.recordings import RecordingError
+
+    mendable = (
+        ArtifactError, CatalogError, EndpointError, EngineError, InputError,
+        LockedError, QuestionError, RecordingError, TargetError, WriteError,
+    )  # fmt: skip
+    try:
+        return call()
+    except mendable as error:
+        print(f"nlqlib: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("nlqlib: interrupted", file=sys.stderr)
+        return 130
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and their arguments."""
+    top = argparse.ArgumentParser(
+        "python -m nlqlib", description=__doc__, epilog=EPILOG, formatter_class=argparse.RawTextHelpFormatter
+    )
+    commands = top.add_subparsers(required=True, metavar="command")
+    commands.add_parser("reproduce", help="run the notebooks against a target (see `reproduce --help`)")
+    commands.add_parser("plan", help="what `reproduce` would send, and about how long it takes")
+    commands.add_parser("site", help="turn executed notebooks into a static site")
+    _ask(commands)
+    _sql(commands)
+    _evaluate(commands)
+    _engine(commands)
+    return top
+
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def _ask(commands: Commands) -> None:
+    command = commands.add_parser("ask", help="question → intent, SQL, rows")
+    command.add_argument("question")
+    _target(command)
+    command.set_defaults(command=lambda a: _commands().ask(a.question, a.target, a.json))
+
+
+def _sql(commands: Commands) -> None:
+    command = commands.add_parser("sql", help="intent → SQL, bound values, rows (no model)")
+    command.add_argument("intent", help="a JSON file with one intent; - reads standard input")
+    command.add_argument("--json", action="store_true", help="JSON instead of a table")
+    command.set_defaults(command=lambda a: _commands().sql(a.intent, a.json))
+
+
+def _evaluate(commands: Commands) -> None:
+    command = commands.add_parser("evaluate", help="every question of a set, judged against its golds")
+    command.add_argument("questions", help="a .jsonl file, or the name of a set such as dev")
+    command.add_argument(
+        "--condition", default="baseline", help="how questions are asked (default: baseline)"
+    )
+    command.add_argument("--concurrency", type=int, default=4, help="requests in flight (default: 4)")
+    command.add_argument("--out", help="write one JSON line for each question here")
+    _target(command)
+    command.set_defaults(
+        command=lambda a: _commands().evaluate(
+            a.questions, a.target, a.condition, a.concurrency, a.out, a.json
+        )
+    )
+
+
+def _engine(commands: Commands) -> None:
+    serve = commands.add_parser("serve", help="an endpoint in real time, until Ctrl-C")
+    serve.add_argument("what", choices=["local"])
+    serve.add_argument("--port", type=int, help="port on the loopback (default: a free one)")
+    serve.set_defaults(command=lambda a: _commands().serve(a.port))
+    install = commands.add_parser("engine", help="install vLLM and its model into the cache")
+    install.set_defaults(command=lambda a: _commands().install())
+    record = commands.add_parser("record", help="record a real model's answers for the twin to replay")
+    record.add_argument("--target", default="local", help="local (default) or a URL")
+    record.add_argument("--set", default="dev", help="question set (default: dev)")
+    record.add_argument("--concurrency", type=int, default=1, help="requests in flight (default: 1)")
+    record.set_defaults(command=lambda a: _commands().record(a.target, a.set, a.concurrency))
+
+
+def _target(command: argparse.ArgumentParser) -> None:
+    default = os.environ.get("TARGET") or "twin"
+    command.add_argument(
+        "--target", default=default, help="twin, local or https://host/v1 (default: %(default)s)"
+    )
+    command.add_argument("--json", action="store_true", help="JSON instead of a table")
+
+
+def _commands():  # type: ignore[no-untyped-def]
+    from nlqlib import commands  # what a command needs is imported when it runs, not for --help
+
+    return commands
+
+
+if __name__ == "__main__":
+    sys.exit(main())

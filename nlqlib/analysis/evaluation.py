@@ -1,0 +1,96 @@
+"""From judged questions to shares with intervals. Knows nothing of prompts, models or HTTP.
+
+An answer that cannot be parsed is wrong; a request that failed is no answer, and is counted apart.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from scipy.stats import binomtest
+
+ANSWERED = frozenset({"ok", "length", "empty", "bad_json", "schema_violation", "constraint_not_applied"})
+"""Outcomes in which the model spoke; all others are failures of the path, not of the meaning."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One question and what became of it."""
+
+    question_id: str
+    outcome: str
+    compliant: bool
+    """The answer is JSON that keeps to the wire schema."""
+    strict: bool
+    """Equal to a gold in every field that counts."""
+    kind: bool
+    """Same `query_type` as a gold."""
+    execution: bool | None
+    """Same rows as a gold; `None` where the comparison could not be made."""
+    executed: bool | None
+    """The SQL built from the answer ran; `None` where there was no valid intent to build from."""
+    gold_kind: str
+    raw_kind: str | None
+    errors: tuple[str, ...] = ()
+    """Error taxonomy: kind, metric, dimension, filter, period, grain, sort, limit, invalid."""
+    output_tokens: int | None = None
+    e2e_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Share:
+    """`k` of `n`, with a Wilson 95 % interval; no value where `n` is 0."""
+
+    name: str
+    k: int
+    n: int
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+def share(name: str, k: int, n: int) -> Share:
+    """`k` of `n` as a `Share`. Source of the interval: Wilson (1927)."""
+    if n == 0:
+        return Share(name, k, n, None, None, None)
+    interval = binomtest(k, n).proportion_ci(method="wilson")
+    return Share(name, k, n, k / n, float(interval.low), float(interval.high))
+
+
+def answered(rows: Sequence[Judged]) -> list[Judged]:
+    """The rows in which the model spoke."""
+    return [r for r in rows if r.outcome in ANSWERED]
+
+
+CRITERIA: dict[str, Callable[[Judged], bool]] = {
+    "schema compliance": lambda r: r.compliant,
+    "kind accuracy": lambda r: r.kind,
+    "strict accuracy": lambda r: r.strict,
+    "execution accuracy": lambda r: bool(r.execution),
+}
+
+
+def scores(rows: Sequence[Judged]) -> list[Share]:
+    """Each criterion over all answered questions, then SQL execution over the valid intents alone."""
+    spoken = answered(rows)
+    out = [share(name, sum(map(met, spoken)), len(spoken)) for name, met in CRITERIA.items()]
+    built = [r for r in spoken if r.executed is not None]
+    return [*out, share("SQL executes", sum(bool(r.executed) for r in built), len(built))]
+
+
+def taxonomy(rows: Sequence[Judged]) -> dict[str, int]:
+    """How many answers are wrong in each field; one answer may be wrong in several."""
+    counts = Counter(error for row in answered(rows) for error in row.errors)
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def confusion(rows: Sequence[Judged]) -> dict[tuple[str, str], int]:
+    """Counts of (gold kind, raw kind); an answer without a kind is `none`."""
+    return dict(Counter((row.gold_kind, row.raw_kind or "none") for row in answered(rows)))
+
+
+def majority_baseline(rows: Sequence[Judged]) -> Share:
+    """Kind accuracy of always answering with the commonest gold kind."""
+    spoken = answered(rows)
+    commonest = Counter(r.gold_kind for r in spoken).most_common(1)
+    return share("majority class", commonest[0][1] if commonest else 0, len(spoken))

@@ -1,0 +1,180 @@
+"""Where requests go: `twin`, `local` or the user's endpoint, each opened by one call.
+
+A `Target` is cheap: nothing is started or contacted before the first request, so that points already
+retained are reused without touching the network. Everything that differs between targets is in here;
+nothing else knows which one it talks to.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from nlqlib import paths
+from nlqlib.records import Clock, Json
+from nlqlib.serving.client import Client, Endpoint, make_client
+from nlqlib.serving.endpoint import parse_address
+from nlqlib.twin import recordings as twin_recordings
+from nlqlib.twin.app import VERSION as TWIN_VERSION
+from nlqlib.twin.app import create_app
+
+Kind = Literal["twin", "local", "url"]
+TIMEOUT_S = 600.0
+MEASUREMENT_VERSION = "1"
+"""Bumped by hand when a change voids what was measured on a real endpoint; ordinary edits must not."""
+
+
+class TargetError(RuntimeError):
+    """The target cannot be used as it was named; says what to set."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One endpoint to be studied."""
+
+    name: str
+    """Names its artifacts: `twin`, `local` or `TARGET_NAME`; never a host."""
+    kind: Kind
+    clock: Clock | None
+    """`None`: the endpoint has no clock, so every latency is missing."""
+    can: frozenset[str]
+    """Which of `restart`, `set_limits`, `reset_cache`, `metrics` are possible."""
+    declared: Json
+    """Name, model and settings as declared before any contact: part of every fingerprint."""
+    speaker: str | None
+    """The model whose words are heard: the served one, or the recorded one on the twin."""
+    connect: Callable[[], "Connection"] = field(repr=False, compare=False)
+
+    @cached_property
+    def connection(self) -> "Connection":
+        """The live endpoint; the first use starts or reaches it."""
+        return self.connect()
+
+    @property
+    def connected(self) -> bool:
+        return "connection" in self.__dict__
+
+    @property
+    def tag(self) -> Literal["replayed", "measured"]:
+        """How answers of this target must be named wherever they are shown."""
+        return "replayed" if self.kind == "twin" else "measured"
+
+    @property
+    def profile(self) -> Literal["full", "quick"]:
+        """The default profile: `quick` where every request costs seconds."""
+        return "quick" if self.kind == "local" else "full"
+
+    @property
+    def instance(self) -> str:
+        """Names the endpoint for its lock, without host or key."""
+        return f"{self.kind}-{self.name}"
+
+    def client(self, kind: Literal["wire", "openai"] = "wire") -> Client:
+        """A client of this endpoint; it belongs to the loop that is running."""
+        there = self.connection
+        return make_client(kind, there.endpoint, app=there.app, clock=self.clock is not None)
+
+    def close(self) -> None:
+        """Let go of the endpoint; an engine that this target started ends here."""
+        if self.connected:
+            self.connection.close()
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A reachable endpoint."""
+
+    endpoint: Endpoint
+    app: Any = None
+    """The ASGI application, when the endpoint is in this process."""
+    metrics_urls: tuple[str, ...] = ()
+    engine: Json = field(default_factory=dict)
+    """What is known of an engine we started: version, arguments, start-up phases, accelerator."""
+    close: Callable[[], None] = lambda: None
+
+
+def open_target(spec: str | None = None, progress: Callable[[str], None] = print) -> Target:
+    """The target named by `spec`: `twin`, `local`, an http(s) URL, or `TARGET_NAME` of the environment.
+
+    Without `spec` the environment's `TARGET` decides, else `twin`. Raises `TargetError`.
+    """
+    spec = spec or os.environ.get("TARGET") or "twin"
+    if spec == "twin":
+        return _twin()
+    if spec == "local":
+        return _local(progress)
+    url = spec if "://" in spec else os.environ.get("TARGET_URL", "")
+    if not url:
+        raise TargetError(
+            f"unknown target {spec!r}: use twin, local, or the URL of an OpenAI-compatible endpoint "
+            "such as https://host/v1"
+        )
+    return _url(url)
+
+
+def _twin() -> Target:
+    folders = sorted(p for p in paths.RECORDINGS.iterdir() if p.is_dir()) if paths.RECORDINGS.exists() else []
+    if not folders:
+        raise TargetError("the twin has nothing to replay: data/recordings/ is empty; run `make record`")
+    recorded = twin_recordings.load_recordings(folders[0])
+    endpoint = Endpoint("http://twin/v1", recorded.model, timeout_s=TIMEOUT_S)
+    app = create_app(recorded)
+    return Target(
+        name="twin",
+        kind="twin",
+        clock=None,
+        can=frozenset(),
+        declared={"name": "twin", "model": recorded.model, "recordings": recorded.sha256},
+        speaker=recorded.model,
+        connect=lambda: Connection(
+            endpoint, app, ("http://twin/metrics",), {"engine": "twin", "version": TWIN_VERSION}
+        ),
+    )
+
+
+def _local(progress: Callable[[str], None]) -> Target:
+    from nlqlib.serving.engine import start_engine  # only this target needs what installs and starts engines
+    from nlqlib.serving.engine_settings import settings as wanted_engine
+
+    settings = wanted_engine()
+
+    def connect() -> Connection:
+        started = start_engine(settings, progress=progress)
+        endpoint = Endpoint(started.base_url, settings.model, timeout_s=TIMEOUT_S)
+        root = started.base_url.removesuffix("/v1")
+        return Connection(endpoint, None, (f"{root}/metrics",), started.describe(), started.stop)
+
+    return Target(
+        name="local",
+        kind="local",
+        clock="real",
+        can=frozenset({"restart", "set_limits", "reset_cache", "metrics"}),
+        declared={"name": "local", "model": settings.model, "settings": settings.declared()},
+        speaker=settings.model,
+        connect=connect,
+    )
+
+
+def _url(url: str) -> Target:
+    env = os.environ
+    name, model = env.get("TARGET_NAME") or "endpoint", env.get("MODEL") or None
+    endpoint = Endpoint(
+        url.rstrip("/"),
+        model,
+        api_key_env=env.get("API_KEY_ENV") or None,
+        ca_file=env.get("CA_FILE") or None,
+        timeout_s=float(env.get("TIMEOUT_S") or TIMEOUT_S),
+    )
+    parse_address(endpoint.base_url)
+    told = env.get("METRICS_URLS") or env.get("METRICS_URL") or ""
+    metrics = tuple(u for u in told.split(",") if u)
+    return Target(
+        name=name,
+        kind="url",
+        clock="real",
+        can=frozenset({"metrics"} if metrics else ()),
+        declared={"name": name, "model": model},
+        speaker=model,
+        connect=lambda: Connection(endpoint, None, metrics),
+    )
