@@ -27,6 +27,8 @@ class Load:
     output_sd: float = 3.0
     outside_s: float = 0.0
     """What a request spends outside the engine, half of it on either way."""
+    frontend_s: float = 0.0
+    """The part of that between HTTP server and engine: before the first token, so TTFT counts it."""
     warm: bool = True
     """Every distinct prompt (or the shared prefix) was served before, outside the measured run."""
     seed: int = 0
@@ -43,7 +45,7 @@ class Summary:
     queue_s: float
     prefill_s: float
     ttft_s: float
-    """From arrival at the engine to the first token."""
+    """From arrival at the server to the first token."""
     itl_s: float | None
     """Mean gap between two tokens: decode time of all over gaps of all."""
     e2e_s: float
@@ -59,9 +61,9 @@ def lengths(load: Load) -> list[int]:
 
 def simulate(limits: EngineLimits, step_time: StepTime, load: Load) -> Summary:
     """Run `load` on a fresh replica; raises `EngineError` if no such engine could serve it."""
-    table, chains = _prompts(load, limits.block_size)
+    table, chains = prompts(load, limits.block_size)
     replica = Replica(limits, step_time, table)
-    start = _warm_up(replica, load, chains) if load.warm else 0.0
+    start = warm_up(replica, load, chains) if load.warm else 0.0
     before = replica.scheduler.queries, replica.scheduler.hits
     outputs = lengths(load)
 
@@ -71,10 +73,10 @@ def simulate(limits: EngineLimits, step_time: StepTime, load: Load) -> Summary:
     way = load.outside_s / 2
     served = closed_loop(replica, make, load.requests, load.concurrency, way, way, start)
     queries, hits = replica.scheduler.queries - before[0], replica.scheduler.hits - before[1]
-    return _summary(served, start, hits / queries if queries else None)
+    return _summary(load, served, start, hits / queries if queries else None)
 
 
-def _warm_up(replica: Replica, load: Load, chains: tuple[Chain, ...]) -> float:
+def warm_up(replica: Replica, load: Load, chains: tuple[Chain, ...]) -> float:
     """Serve each distinct prompt once, or the shared prefix; returns when that is over."""
     for i, chain in enumerate(chains[: load.distinct]):
         replica.submit(Sequence(f"warm-{i}", load.prompt_tokens, 1, chain), 0.0)
@@ -89,7 +91,8 @@ def _warm_up(replica: Replica, load: Load, chains: tuple[Chain, ...]) -> float:
 
 
 @lru_cache(maxsize=32)
-def _prompts(load: Load, block_size: int) -> tuple[HashTable, tuple[Chain, ...]]:
+def prompts(load: Load, block_size: int) -> tuple[HashTable, tuple[Chain, ...]]:
+    """Hashes of the prompts of `load`, one per distinct prompt, and the table they are in."""
     table, own = HashTable(block_size), load.prompt_tokens - load.shared_tokens
     shared = list(range(load.shared_tokens))
     count = load.distinct or load.requests
@@ -97,7 +100,7 @@ def _prompts(load: Load, block_size: int) -> tuple[HashTable, tuple[Chain, ...]]
     return table, tuple(chains)
 
 
-def _summary(served: list[Served], start: float, hit_rate: float | None) -> Summary:
+def _summary(load: Load, served: list[Served], start: float, hit_rate: float | None) -> Summary:
     times = np.array([seq.times() for _, _, seq in served], dtype=float)
     arrival, scheduled, first, last = times.T
     latency = np.array([back - sent for sent, back, _ in served])
@@ -108,7 +111,7 @@ def _summary(served: list[Served], start: float, hit_rate: float | None) -> Summ
         p95_s=float(np.percentile(latency, 95)),
         queue_s=float((scheduled - arrival).mean()),
         prefill_s=float((first - scheduled).mean()),
-        ttft_s=float((first - arrival).mean()),
+        ttft_s=float((first - arrival).mean()) + load.frontend_s,
         itl_s=float((last - first).sum() / gaps) if gaps else None,
         e2e_s=float((last - arrival).mean()),
         hit_rate=hit_rate,

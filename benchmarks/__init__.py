@@ -1,0 +1,1 @@
+"""How fast the twin is, and its fits made again."""
