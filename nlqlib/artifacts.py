@@ -114,14 +114,14 @@ class Store:
         """
         retained = self.find(key)
         if retained and retained.current and not self.remeasure:
-            _announce(key, "reused", retained)
+            _announce(key, "reused", retained.path)
             return replace(retained, reused=True)
         root = self.remeasured_root if self.remeasure else self.root
         with EndpointLock(endpoint) if endpoint else contextlib.nullcontext():
             record = _Writer(root, key, endpoint).run(fn)
         if self.remeasure:
             record = replace(record, comparison=compare(record, retained))
-        _announce(key, "measured", record)
+        _announce(key, "measured", record.path, record.comparison)
         return record
 
 
@@ -143,7 +143,7 @@ class _Writer:
     def run(self, fn: Callable[[], Measured]) -> Record:
         sweep(self.path.parent)
         self._write("started", Measured())
-        _announce(self.key, "started", None)
+        _announce(self.key, "started", self.path)
         try:
             return self._write("success", fn())
         except WriteError as error:
@@ -159,12 +159,13 @@ class _Writer:
     def _announce_unwritten(self, error: str) -> None:
         """The disk that refused the point may refuse this line too: the first error counts."""
         with contextlib.suppress(WriteError):
-            _announce(self.key, "failed", None, redact(error))
+            _announce(self.key, "failed", self.path, error=redact(error))
 
     def _close(self, status: Status, text: str) -> None:
         error = redact(text)[:ERROR_LIMIT]
         self._write(status, Measured(), error)
-        _announce(self.key, "cancelled" if status == "cancelled" else "failed", None, error)
+        event = "cancelled" if status == "cancelled" else "failed"
+        _announce(self.key, event, self.path, error=error)
 
     def _write(self, status: Status, measured: Measured, error: str | None = None) -> Record:
         """Write the files of the point, its body last."""
@@ -233,9 +234,10 @@ def _folder(root: Path, key: PointKey) -> Path:
     return root / slug(key.target) / slug(key.notebook)
 
 
-def _announce(key: PointKey, event: str, record: Record | None, error: str | None = None) -> None:
+def _announce(
+    key: PointKey, event: str, path: Path, comparison: Comparison | None = None, error: str | None = None
+) -> None:
     """Tell the driver's manifest what became of the point; without a driver, print a comparison."""
-    comparison: Comparison | None = record.comparison if record else None
     manifest = os.environ.get(MANIFEST)
     if manifest:
         line = {
@@ -243,7 +245,7 @@ def _announce(key: PointKey, event: str, record: Record | None, error: str | Non
             "target": key.target,
             "notebook": key.notebook,
             "point": key.point,
-            "path": str(record.path) if record else None,
+            "path": str(path),
             "comparison": asdict(comparison) if comparison else None,
             "error": error,
         }

@@ -1,0 +1,107 @@
+"""Several notebooks, so many at a time: started, watched, interrupted and ended."""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from nlqlib import notebook_run
+from nlqlib.files import slug
+from nlqlib.notebook_run import Finished, Notebook, Running
+from nlqlib.records import Json
+from nlqlib.remeasured import Comparison
+from nlqlib.run_settings import RunSettings
+from nlqlib.scratch import scratch_folder
+
+POLL_S = 0.1
+QUIET_S = 1.0
+"""At least so long between two progress lines."""
+GRACE_S = 15.0
+"""How long an interrupted notebook may take to close its requests and write its point."""
+LAST = ("17_", "99_")
+"""Notebooks that read what the others measured: they run when all others have ended."""
+
+
+class Batch:
+    """Runs notebooks, `lanes` at a time, and keeps what became of them."""
+
+    def __init__(self, settings: RunSettings, build: Path) -> None:
+        self.settings = settings
+        self.build = build
+        self.running: list[Running] = []
+        self.done: dict[str, Finished] = {}
+        self._spoken = float("-inf")
+
+    def run(self, notebooks: Sequence[Notebook], extra: Mapping[str, str]) -> list[Finished]:
+        """Run all `notebooks`; after an interrupt the open ones are ended and the rest is not run."""
+        with scratch_folder(self.build / "driver") as scratch:
+            try:
+                self._run(list(notebooks), scratch, {**os.environ, **self.settings.environment(), **extra})
+            except KeyboardInterrupt:
+                self.settings.say("interrupted: ending the open notebooks …")
+                self._stop()
+            finally:
+                for left in self.running:
+                    left.kill()
+                self._collect()
+        return self.results(notebooks)
+
+    def results(self, notebooks: Sequence[Notebook]) -> list[Finished]:
+        """One outcome per notebook, in order."""
+        return [self.done.get(n.name) or Finished(n, "not run") for n in notebooks]
+
+    def _run(self, waiting: list[Notebook], scratch: Path, environment: Mapping[str, str]) -> None:
+        while waiting or self.running:
+            while waiting and self._may_start(waiting[0]):
+                self._start(waiting.pop(0), scratch, environment)
+            time.sleep(POLL_S)
+            self._relay()
+            self._collect()
+
+    def _may_start(self, notebook: Notebook) -> bool:
+        if len(self.running) >= self.settings.lanes:
+            return False
+        return not self.running or not notebook.name.startswith(LAST)
+
+    def _start(self, notebook: Notebook, scratch: Path, environment: Mapping[str, str]) -> None:
+        target = slug(self.settings.target_name)
+        executed = self.build / "executed" / target / notebook.path.name
+        log = self.build / "logs" / target / f"{notebook.name}.log"
+        self.settings.say(f"{notebook.name}: started")
+        self.running.append(notebook_run.start(notebook, scratch / notebook.name, executed, log, environment))
+
+    def _relay(self) -> None:
+        """Show comparisons at once, and the newest progress line when it is time."""
+        lines = {r.notebook.name: found for r in self.running if (found := r.lines())}
+        for running in self.running:
+            for event in running.events():
+                if event["comparison"]:
+                    self.settings.say(f"{event['notebook']} {event['point']}: {_compared(event)}")
+        now = time.monotonic()
+        if lines and now - self._spoken >= QUIET_S:
+            self._spoken = now
+            self.settings.say("   ".join(f"{name}: {found[-1]}" for name, found in lines.items()))
+
+    def _collect(self) -> None:
+        self._relay()
+        for running in list(self.running):
+            if finished := running.finished():
+                self.running.remove(running)
+                self.done[finished.notebook.name] = finished
+                self.settings.say(f"{finished.notebook.name}: {finished.status}")
+
+    def _stop(self) -> None:
+        """Interrupt what runs and wait for it; a second Ctrl-C, or the end of the grace, kills it."""
+        for running in self.running:
+            running.interrupt()
+        deadline = time.monotonic() + GRACE_S
+        try:
+            while self.running and time.monotonic() < deadline:
+                time.sleep(POLL_S)
+                self._collect()
+        except KeyboardInterrupt:
+            return
+
+
+def _compared(event: Json) -> str:
+    return str(Comparison(**event["comparison"]))
