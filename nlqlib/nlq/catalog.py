@@ -7,8 +7,9 @@ import difflib
 import re
 import tomllib
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +18,11 @@ from nlqlib import paths
 
 Unit = Literal["money", "count", "ratio"]
 Value = str | int
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+GRAINS = ("day", "week", "month", "quarter", "year")
+"""Time columns of a result carry these names, so that no metric or dimension may."""
+LISTED = 12
+"""Values or ids that an error names at most."""
 
 
 class QuestionError(ValueError):
@@ -47,6 +53,7 @@ class Fact:
     source: str
     time: str
     dimensions: Mapping[str, str]
+    description: str = ""
     where: str | None = None
     finer: str | None = None
     """The fact to count on instead when a dimension is not reached here."""
@@ -104,6 +111,11 @@ class Catalog:
     metrics: Mapping[str, Metric]
     dimensions: Mapping[str, Dimension]
 
+    @property
+    def first_weekday(self) -> int:
+        """The day on which weeks start: 0 for Monday, 6 for Sunday."""
+        return WEEKDAYS.index(self.week_start)
+
     def metric(self, name: str) -> Metric:
         """The metric called `name`. Raises `UnknownName` with close names."""
         return _named(self.metrics, name, "metric")
@@ -136,13 +148,19 @@ class Catalog:
         spellings = _spellings(known)
         found = spellings.get(fold(str(text)))
         if found is None:
-            raise UnknownValue(f"{dimension} has no value {str(text)!r}{_close(str(text), spellings)}")
+            raise UnknownValue(f"{dimension} has no value {short(text)}{_close(str(text), spellings)}")
         return found
 
     def with_values(self, names: Mapping[str, Mapping[int, str]]) -> "Catalog":
         """This catalog knowing the ids and names that live in the warehouse, by dimension."""
         known = {k: replace(d, names=dict(names[k])) if k in names else d for k, d in self.dimensions.items()}
         return replace(self, dimensions=known)
+
+
+def short(text: object) -> str:
+    """`text` in quotes, on one line, cut to what fits an error message."""
+    shown = repr(str(text)[:61])
+    return shown if len(str(text)) <= 60 else f"{shown[:-2]}…{shown[-1]}"
 
 
 def fold(text: str) -> str:
@@ -164,19 +182,21 @@ def _spellings(dimension: Dimension) -> dict[str, str]:
 
 
 def _resolve_id(dimension: Dimension, text: Value) -> int:
-    wanted = str(text).strip().lstrip("#")
-    if wanted.isdecimal():
+    what, wanted = dimension.name, str(text).strip().removeprefix("#")
+    if not dimension.names:
+        raise UnknownValue(f"no {what} is known here: take the catalog from Warehouse.lookups")
+    if re.fullmatch(r"[0-9]{1,18}", wanted):
         if int(wanted) in dimension.names:
             return int(wanted)
-        raise UnknownValue(f"there is no {dimension.name} with id {wanted}")
+        raise UnknownValue(f"there is no {what} with id {wanted}")
     folded = fold(wanted)
-    ids = [i for i, name in dimension.names.items() if fold(name) == folded]
+    ids = sorted(i for i, name in dimension.names.items() if fold(name) == folded)
     if len(ids) == 1:
         return ids[0]
     if ids:
-        listed = ", ".join(map(str, sorted(ids)))
-        raise AmbiguousValue(f"{len(ids)} {dimension.name}s are called {wanted!r}: name one by id ({listed})")
-    raise UnknownValue(f"there is no {dimension.name} called {wanted!r}{_close(wanted, _folded(dimension))}")
+        listed = ", ".join(map(str, ids[:LISTED])) + (" …" if len(ids) > LISTED else "")
+        raise AmbiguousValue(f"{len(ids)} {what}s are called {short(wanted)}: name one by id ({listed})")
+    raise UnknownValue(f"there is no {what} called {short(wanted)}{_close(wanted, _folded(dimension))}")
 
 
 def _folded(dimension: Dimension) -> dict[str, str]:
@@ -185,63 +205,75 @@ def _folded(dimension: Dimension) -> dict[str, str]:
 
 def _close(text: str, spellings: Mapping[str, str]) -> str:
     """`; did you mean …?`, or what there is when nothing is close."""
-    close = difflib.get_close_matches(fold(text), spellings, n=3, cutoff=0.6)
+    close = difflib.get_close_matches(fold(text[:60]), spellings, n=3, cutoff=0.6)
     if close:
         return f"; did you mean {', '.join(dict.fromkeys(spellings[c] for c in close))}?"
     some = list(dict.fromkeys(spellings.values()))
-    return f"; there are {', '.join(some[:12])}{' …' if len(some) > 12 else ''}"
+    return f"; there are {', '.join(some[:LISTED])}{' …' if len(some) > LISTED else ''}"
 
 
 def _named(known: Mapping[str, Any], name: str, what: str) -> Any:
     if name in known:
         return known[name]
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(name[:60], known, n=3, cutoff=0.5)
     hint = f"did you mean {', '.join(close)}?" if close else f"there are {', '.join(known)}"
-    raise UnknownName(f"unknown {what} {name!r}; {hint}")
+    raise UnknownName(f"unknown {what} {short(name)}; {hint}")
 
 
 def load_catalog(path: Path = paths.CATALOG) -> Catalog:
     """The catalog in the TOML file `path`. Raises `CatalogError` where it contradicts itself."""
     raw = tomllib.loads(path.read_text("utf-8"))
-    catalog = Catalog(
-        today=raw["today"],
-        first_day=raw["first_day"],
-        week_start=raw["week_start"],
-        time_zone=raw["time_zone"],
-        currency=raw["currency"],
-        facts={k: Fact(k, **_fact(v)) for k, v in raw["facts"].items()},
-        measures={k: Measure(k, **v) for k, v in raw["measures"].items()},
-        metrics={k: _metric(k, v) for k, v in raw["metrics"].items()},
-        dimensions={k: Dimension(k, **_dimension(v)) for k, v in raw["dimensions"].items()},
-    )
+    tables = {
+        "facts": {k: _entry(Fact, k, v) for k, v in raw.get("facts", {}).items()},
+        "measures": {k: _entry(Measure, k, v) for k, v in raw.get("measures", {}).items()},
+        "metrics": {k: _metric(k, v) for k, v in raw.get("metrics", {}).items()},
+        "dimensions": {k: _entry(Dimension, k, v) for k, v in raw.get("dimensions", {}).items()},
+    }
+    catalog = _made(Catalog, "the catalog", {**raw, **tables})
     _check(catalog)
     return catalog
 
 
-def _fact(raw: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v.strip() if isinstance(v, str) else v for k, v in raw.items() if k != "description"}
+def _made(kind: type, where: str, given: Mapping[str, Any]) -> Any:
+    """A `kind` of `given` fields; an unknown or missing one is an error that names `where`."""
+    _all_known(given, [f.name for f in fields(kind)], where)
+    try:
+        return kind(**given)
+    except TypeError as error:
+        raise CatalogError(f"{where}: {str(error).partition('() ')[2]}") from error
+
+
+def _entry(kind: type, name: str, raw: Mapping[str, Any]) -> Any:
+    frozen = {k: _frozen(v) for k, v in raw.items()}
+    return _made(kind, f"{kind.__name__.lower()} {name}", {**frozen, "name": name})
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _frozen(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return tuple(value)
+    return value.strip() if isinstance(value, str) else value
 
 
 def _metric(name: str, raw: Mapping[str, Any]) -> Metric:
     kinds = [k for k in ("measure", "difference", "ratio") if k in raw]
     if len(kinds) != 1:
         raise CatalogError(f"metric {name} needs exactly one of measure, difference, ratio")
-    kind: Any = kinds[0]
+    kind = kinds[0]
     measures = raw[kind] if isinstance(raw[kind], list) else [raw[kind]]
-    synonyms = tuple(raw.get("synonyms", ()))
-    return Metric(name, raw["description"], raw["unit"], raw["good"], kind, tuple(measures), synonyms)
-
-
-def _dimension(raw: Mapping[str, Any]) -> dict[str, Any]:
-    words = {k: tuple(v) for k, v in raw.get("value_synonyms", {}).items()}
-    lists = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}
-    return {**lists, "value_synonyms": words}
+    if len(measures) != (1 if kind == "measure" else 2):
+        raise CatalogError(f"metric {name}: a {kind} is written of {1 if kind == 'measure' else 'two'}")
+    rest = {k: v for k, v in raw.items() if k != kind}
+    return _entry(Metric, name, {**rest, "kind": kind, "measures": measures})
 
 
 def _check(catalog: Catalog) -> None:
-    """Every name that is referred to exists."""
+    """Every name that is referred to exists, and no name or spelling means two things."""
+    _all_known([catalog.week_start], WEEKDAYS, "week_start")
     for metric in catalog.metrics.values():
         _all_known(metric.measures, catalog.measures, f"metric {metric.name}")
+        _all_known([metric.unit], Unit.__args__, f"metric {metric.name}")  # type: ignore[attr-defined]
     for measure in catalog.measures.values():
         _all_known([measure.fact], catalog.facts, f"measure {measure.name}")
     for fact in catalog.facts.values():
@@ -249,9 +281,17 @@ def _check(catalog: Catalog) -> None:
         _all_known([fact.finer] if fact.finer else [], catalog.facts, f"fact {fact.name}")
     for dimension in catalog.dimensions.values():
         _all_known(dimension.value_synonyms, dimension.values, f"dimension {dimension.name}")
+        _all_distinct(map(fold, dimension.values), f"values of {dimension.name}")
+    _all_distinct([*catalog.metrics, *catalog.dimensions, *GRAINS], "metrics, dimensions and grains")
 
 
 def _all_known(names: Iterable[str], known: Iterable[str], where: str) -> None:
     missing = sorted(set(names) - set(known))
     if missing:
         raise CatalogError(f"{where} refers to what the catalog does not have: {', '.join(missing)}")
+
+
+def _all_distinct(names: Iterable[str], where: str) -> None:
+    twice = sorted(name for name, n in Counter(names).items() if n > 1)
+    if twice:
+        raise CatalogError(f"{where} must differ, and these do not: {', '.join(twice)}")

@@ -1,53 +1,72 @@
 """Rows of the star schema, drawn deterministically, with the traps that a careless query falls into.
 
-Planted: several lines on an order and returns on a line (fan-out); ties at ranks 3, 5 and 10 in February
-2023; null regions and categories; customers who share a name; a month without any order (July 2023);
-cancelled orders; orders at the edges of local and UTC days and of daylight saving; values with quotes. Money
-is made in whole cents.
+Drawn by SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014) on a
+counter, all in whole numbers, so the same seed and scale give the same rows on every machine and with every
+version of numpy. Money is made in whole cents. Drawn here: several lines on an order, also of one product;
+several returns of a line; null regions and categories; customers who share a name; cancelled orders; lines
+given away; values with quotes. Planted afterwards, in `plant.py`: a month without orders, orders and returns
+at the edges of days, ties.
 """
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
-from zoneinfo import ZoneInfo
+from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from nlqlib.nlq.catalog import Catalog, load_catalog
-
-GENERATOR_VERSION = 1
-ORDERS = 80_000
-CUSTOMERS = 4_000
-EMPTY_MONTH = (2023, 7)
-TIED_MONTH = (2023, 2)
-TIED_UNITS = (20, 18, 16, 16, 14, 14, 12, 11, 10, 9, 9, 8)
-"""Units (= orders = tens of revenue) of twelve products in the tied month: ties at ranks 3, 5 and 10."""
-EDGES_LOCAL = (
-    "2023-12-31T23:59:59",
-    "2024-01-01T00:00:00",
-    "2024-03-10T01:59:59",  # the hour before the clocks go forward
-    "2024-03-10T03:00:00",
-    "2024-11-03T01:30:00",  # an hour that happens twice
-    "2024-12-31T19:30:00",  # already the next year in UTC
-    "2025-06-15T23:59:59",
+from nlqlib.nlq.catalog import Catalog
+from nlqlib.nlq.periods import utc
+from nlqlib.nlq.plant import (
+    EMPTY_MONTH,
+    Ints,
+    Times,
+    between,
+    edge_returns,
+    edges,
+    even_out,
+    in_data,
+    level_revenue,
 )
-FIRST_NAMES = "Ada Ben Cleo Dan Eva Finn Gia Hugo Ida Jon Kim Leo Mia Ned Ola Pia Quin Rosa Sam Tess"
-LAST_NAMES = "Abbott Brown Chen Diaz Evans O'Brien Fischer Garcia Hughes Ito Jones D'Angelo Khan Lee Moore"
+
+ORDERS = 85_000
+CUSTOMERS = 4_000
+FEWEST_ORDERS, FEWEST_CUSTOMERS = 400, 60
+FIRST_ID = 1001
+"""Customer ids start here, so that they look like ids."""
+CATEGORY_SIZES = (6, 6, 6, 6, 6, 6, 6, 5, 5, 6)
+"""Products of each category, in catalog order; what is left has none."""
+GIVEN = """
+Ada Ben Cleo Dan Eva Finn Gia Hugo Ida Jon Kim Leo Mia Ned Ola Pia
+Quin Rosa Sam Tess Uma Vic Wren Yara Abel Bea Cal Dora Eli Faye Gus Hana
+Ivo Jane Kai Luz Max Nora Otis Pam Ray Sia Tom Una Val Will Zoe José
+"""
+FAMILY = """
+Abbott Brown Chen Diaz Evans O'Brien Fischer Garcia Hughes Ito Jones D'Angelo Khan Lee Moore Novak
+Okafor Park Quist Reed Singh Torres Ueda Vance Walsh Xu Young Zeller Adler Boyd Cole Drake
+Ellis Ford Grant Hale Irwin Joshi Kerr Lowe Mills Nash Owens Price Rossi Shaw Tran Webb
+"""
 WEIGHTS = {
     "region": (14, 12, 11, 10, 9, 8, 7, 6, 5, 3),
     "channel": (22, 18, 14, 10, 7, 6, 4, 5, 5, 4, 3, 2),
     "segment": (46, 20, 15, 8, 6, 5),
     "reason": (24, 15, 12, 28, 14, 7),
+    "lines": (25, 30, 30, 15),
+    "quantity": (60, 22, 10, 5, 3),
 }
+BULK = (0, 4, 2, 5, 1, 0)
+"""In ten lines of a segment, those with two more units: segments differ in what an order is worth."""
+DAY_S = 86_400
 
 Words = NDArray[np.uint64]
-Ints = NDArray[np.int64]
+Columns = dict[str, Any]
 
 
 def draw(seed: int, stream: int, n: int) -> Words:
     """`n` 64-bit words of SplitMix64, from counter 0 of `stream`."""
-    start = np.uint64((seed * 0x9E3779B97F4A7C15 + stream * 0xD1B54A32D192ED03) & 0xFFFFFFFFFFFFFFFF)
+    mask = 0xFFFFFFFFFFFFFFFF
+    start = np.uint64((seed * 0x9E3779B97F4A7C15 + stream * 0xD1B54A32D192ED03) & mask)
     with np.errstate(over="ignore"):
         z = start + (np.arange(n, dtype=np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -62,200 +81,164 @@ def below(words: Words, bound: int) -> Ints:
 
 def weighted(words: Words, weights: Sequence[int]) -> Ints:
     """Each word as an index, drawn with whole-number `weights`."""
-    return np.searchsorted(np.cumsum(weights), below(words, sum(weights)), side="right").astype(np.int64)
+    cumulated = np.cumsum(weights)
+    return np.searchsorted(cumulated, below(words, int(cumulated[-1])), side="right").astype(np.int64)
 
 
-def tables(seed: int = 1, scale: float = 1.0) -> dict[str, pd.DataFrame]:
-    """The five tables of the star schema as data frames, by name."""
-    catalog = load_catalog()
-    customers = _customers(seed, max(int(CUSTOMERS * scale), 60))
+def tables(seed: int, scale: float, catalog: Catalog) -> dict[str, pd.DataFrame]:
+    """The five tables of the star schema as data frames, by name; money in whole cents (`*_cents`).
+
+    `scale` 1 is about 200,000 order lines. `catalog` gives the values, the first day and today.
+    """
+    n_orders = max(round(ORDERS * scale), FEWEST_ORDERS)
+    n_customers = max(round(CUSTOMERS * scale), FEWEST_CUSTOMERS)
     products = _products(catalog)
-    orders = _orders(seed, catalog, max(int(ORDERS * scale), 400), len(customers))
-    lines = _lines(seed, orders, products)
-    orders, lines = _plant(orders, lines, catalog)
-    returns = _returns(seed, catalog, orders, lines)
-    products = products.drop(columns="price_cents")
-    return {
-        "customers": customers,
-        "products": products,
-        "orders": orders.drop(columns="day"),
-        "order_lines": _money(lines, "net_amount", "cost"),
-        "returns": _money(returns, "refund_amount"),
+    orders = _orders(seed, catalog, n_orders, n_customers)
+    lines = _lines(seed, catalog, orders, products)
+    lines["net_cents"] = level_revenue(orders, lines, catalog)
+    returns = _returns(seed, catalog, orders, lines, products)
+    kept = {
+        "customers": _customers(seed, catalog, n_customers),
+        "products": {k: v for k, v in products.items() if not k.startswith("_")},
+        "orders": _worded(orders, catalog, region="region", channel="channel"),
+        "order_lines": lines,
+        "returns": _worded(returns, catalog, reason="return_reason"),
     }
+    return {name: pd.DataFrame(columns) for name, columns in kept.items()}
 
 
-def _customers(seed: int, n: int) -> pd.DataFrame:
-    segments = load_catalog().dimensions["customer_segment"].values
-    given, family = FIRST_NAMES.split(), LAST_NAMES.split()
-    first, last = below(draw(seed, 1, n), len(given)), below(draw(seed, 2, n), len(family))
-    names = [f"{given[f]} {family[k]} {_suffix(i)}" for i, (f, k) in enumerate(zip(first, last, strict=True))]
+def _worded(columns: Columns, catalog: Catalog, **dimensions: str) -> Columns:
+    """`columns` with codes (−1: null) turned into the values of `dimensions`."""
+    words = {
+        column: pd.Categorical.from_codes(columns[column], list(catalog.dimension(dimension).values))
+        for column, dimension in dimensions.items()
+    }
+    return {**columns, **words}
+
+
+def _customers(seed: int, catalog: Catalog, n: int) -> Columns:
+    given_names, family_names = GIVEN.split(), FAMILY.split()
+    given, family = below(draw(seed, 1, n), len(given_names)), below(draw(seed, 2, n), len(family_names))
+    initial = below(draw(seed, 3, n), 26)
+    names = [
+        f"{given_names[g]} {chr(65 + i)}. {family_names[f]}"
+        for g, i, f in zip(given, initial, family, strict=True)
+    ]
     names[1] = names[0]  # two customers of one name
     names[7] = names[5] = names[3]  # and three
-    kind = weighted(draw(seed, 3, n), WEIGHTS["segment"])
-    return pd.DataFrame(
-        {"customer_id": np.arange(1001, 1001 + n), "name": names, "segment": [segments[k] for k in kind]}
+    names[9] = 'Nadia "Nan" O\'Hara'  # one with both kinds of quotes
+    segment = pd.Categorical.from_codes(
+        _segments(seed, n), list(catalog.dimension("customer_segment").values)
     )
+    return {"customer_id": np.arange(FIRST_ID, FIRST_ID + n), "name": names, "segment": segment}
 
 
-def _suffix(i: int) -> str:
-    """A running suffix that keeps the other names apart: A, B … AA, AB …"""
-    letters = ""
-    i += 1
-    while i:
-        i, rest = divmod(i - 1, 26)
-        letters = chr(65 + rest) + letters
-    return letters
+def _segments(seed: int, n: int) -> Ints:
+    return weighted(draw(seed, 4, n), WEIGHTS["segment"])
 
 
-def _products(catalog: Catalog) -> pd.DataFrame:
-    """The catalog's products in file order: their categories in turn, the last two without one."""
-    names, categories = catalog.dimensions["product"].values, catalog.dimensions["category"].values
-    sizes = (6, 6, 6, 6, 6, 6, 6, 5, 5, 6)
-    owner: list[str | None] = [c for c, size in zip(categories, sizes, strict=True) for _ in range(size)]
-    owner += [None] * (len(names) - len(owner))
-    price = 400 + below(draw(7, 4, len(names)), 19_600)
-    return pd.DataFrame(
-        {"product_id": np.arange(1, len(names) + 1), "name": names, "category": owner, "price_cents": price}
-    )
-
-
-def _days(catalog: Catalog) -> Ints:
-    """Days on which ordinary orders happen, as offsets from the first; the two special months are out."""
-    n = (catalog.today - catalog.first_day).days + 1
-    days = [catalog.first_day + timedelta(i) for i in range(n)]
-    return np.array([i for i, d in enumerate(days) if (d.year, d.month) not in (EMPTY_MONTH, TIED_MONTH)])
-
-
-def _orders(seed: int, catalog: Catalog, n: int, n_customers: int) -> pd.DataFrame:
-    days = _days(catalog)
-    # the larger of two draws: business grows, so later days hold more orders
-    at = np.maximum(below(draw(seed, 5, n), len(days)), below(draw(seed, 6, n), len(days)))
-    second = below(draw(seed, 7, n), 86_400)
-    region = weighted(draw(seed, 9, n), WEIGHTS["region"])
-    regions = np.array(catalog.dimensions["region"].values, dtype=object)[region]
-    regions[below(draw(seed, 10, n), 100) < 4] = None
-    channels = np.array(catalog.dimensions["channel"].values, dtype=object)
-    frame = pd.DataFrame(
-        {
-            "customer_id": 1001 + below(draw(seed, 8, n), n_customers),
-            "day": days[at],
-            "ordered_at": _utc(catalog, days[at], second),
-            "region": regions,
-            "channel": channels[weighted(draw(seed, 11, n), WEIGHTS["channel"])],
-            "status": np.where(below(draw(seed, 12, n), 100) < 6, "cancelled", "completed"),
-        }
-    ).sort_values(["ordered_at", "customer_id"], ignore_index=True)
-    frame.insert(0, "order_id", np.arange(1, n + 1))
-    return frame
-
-
-def _utc(catalog: Catalog, days: Ints, seconds: Ints) -> pd.Series:
-    """UTC time stamps of local days (offsets from the first) and seconds of the day."""
-    zone = ZoneInfo(catalog.time_zone)
-    midnights = [
-        datetime(d.year, d.month, d.day, tzinfo=zone).astimezone(UTC).replace(tzinfo=None)
-        for d in (catalog.first_day + timedelta(int(i)) for i in range(int(days.max()) + 1))
-    ]
-    start = np.array(midnights, dtype="datetime64[s]")[days]
-    # a day of 23 hours must not run into the next one
-    return pd.Series(start + np.minimum(seconds, 82_799).astype("timedelta64[s]"))
-
-
-def _lines(seed: int, orders: pd.DataFrame, products: pd.DataFrame) -> pd.DataFrame:
-    """One to four lines on each order, of different products."""
-    count = 1 + weighted(draw(seed, 13, len(orders)), (25, 30, 30, 15))
-    order = np.repeat(orders["order_id"].to_numpy(), count)
-    n = len(order)
-    nth = np.arange(n) - np.repeat(np.cumsum(count) - count, count)
-    first = below(draw(seed, 14, len(orders)), len(products))
-    product = (np.repeat(first, count) + nth * 17) % len(products)  # 17 and 60 are coprime: no repeats
-    quantity = 1 + weighted(draw(seed, 15, n), (60, 22, 10, 5, 3))
-    discount = 5 * below(draw(seed, 16, n), 5)  # per cent
-    price = products["price_cents"].to_numpy()[product] * quantity
-    net = price * (100 - discount) // 100
-    cost = price * (45 + below(draw(seed, 17, n), 30)) // 100
-    return pd.DataFrame(
-        {
-            "line_id": np.arange(1, n + 1),
-            "order_id": order,
-            "product_id": products["product_id"].to_numpy()[product],
-            "quantity": quantity,
-            "net_amount": net,
-            "cost": cost,
-        }
-    )
-
-
-def _plant(orders: pd.DataFrame, lines: pd.DataFrame, catalog: Catalog) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Orders of one line of one unit: the tied month, and the edges of days."""
-    zone = ZoneInfo(catalog.time_zone)
-    tied = [
-        (datetime(*TIED_MONTH, 1 + i % 28, 12, tzinfo=zone), product)
-        for product, units in enumerate(TIED_UNITS, start=1)
-        for i in range(units)
-    ]
-    edges = [(datetime.fromisoformat(text).replace(tzinfo=zone), 1) for text in EDGES_LOCAL]
-    planted = [*tied, *edges]
-    order_ids = orders["order_id"].max() + 1 + np.arange(len(planted))
-    more = pd.DataFrame(
-        {
-            "order_id": order_ids,
-            "customer_id": 1001 + np.arange(len(planted)) % 40,
-            "day": [(when.date() - catalog.first_day).days for when, _ in planted],
-            "ordered_at": [when.astimezone(UTC).replace(tzinfo=None) for when, _ in planted],
-            "region": catalog.dimensions["region"].values[0],
-            "channel": catalog.dimensions["channel"].values[0],
-            "status": "completed",
-        }
-    ).astype({"ordered_at": orders["ordered_at"].dtype})
-    sold = pd.DataFrame(
-        {
-            "line_id": lines["line_id"].max() + 1 + np.arange(len(planted)),
-            "order_id": order_ids,
-            "product_id": [product for _, product in planted],
-            "quantity": 1,
-            "net_amount": 1_000,
-            "cost": 600,
-        }
-    )
-    return pd.concat([orders, more], ignore_index=True), pd.concat([lines, sold], ignore_index=True)
-
-
-def _returns(seed: int, catalog: Catalog, orders: pd.DataFrame, lines: pd.DataFrame) -> pd.DataFrame:
-    """Units that came back: of some lines once, of some in two parts, never from cancelled orders."""
-    bought = lines.merge(orders[["order_id", "day", "status"]], on="order_id")
-    n = len(bought)
-    word = below(draw(seed, 18, n), 1_000)
-    odds = 40 + 12 * (bought["product_id"].to_numpy() % 8)  # per mille: products differ
-    last_day = (catalog.today - catalog.first_day).days
-    day = bought["day"].to_numpy() + 2 + below(draw(seed, 19, n), 40)
-    empty = [(date(*EMPTY_MONTH, 1) - catalog.first_day).days + i for i in range(31)]
-    possible = (
-        (bought["status"] == "completed")
-        & (day + 1 <= last_day)
-        & ~np.isin([day, day + 1], empty).any(axis=0)
-    )
-    first = bought.assign(day=day)[(word < odds) & possible]
-    second = first[(first["quantity"] > 1) & (first["line_id"] % 3 == 0)].assign(day=lambda f: f["day"] + 1)
-    back = pd.concat([first, second]).sort_values(["day", "line_id"], ignore_index=True)
-    m = len(back)
-    reasons = np.array(catalog.dimensions["return_reason"].values, dtype=object)
-    quantity = np.ones(m, dtype=np.int64)
-    return pd.DataFrame(
-        {
-            "return_id": np.arange(1, m + 1),
-            "line_id": back["line_id"],
-            "returned_at": _utc(catalog, back["day"].to_numpy(), below(draw(seed, 20, m), 86_400)),
-            "quantity": quantity,
-            "refund_amount": back["net_amount"] // back["quantity"],
-            "reason": reasons[weighted(draw(seed, 21, m), WEIGHTS["reason"])],
-        }
-    )
-
-
-def _money(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """Whole cents as exact decimal text, which DuckDB reads into DECIMAL without rounding."""
-    exact = {
-        c: [f"{cents // 100}.{cents % 100:02d}" for cents in frame[c].to_numpy().tolist()] for c in columns
+def _products(catalog: Catalog) -> Columns:
+    """The catalog's products in file order, with price, popularity and category code; no seed."""
+    names = catalog.dimension("product").values
+    codes = np.repeat(np.arange(len(CATEGORY_SIZES)), CATEGORY_SIZES)
+    codes = np.concatenate([codes, np.full(len(names) - len(codes), -1)])
+    return {
+        "product_id": np.arange(1, len(names) + 1),
+        "name": list(names),
+        "category": pd.Categorical.from_codes(codes, list(catalog.dimension("category").values)),
+        "_code": codes,
+        "_price_cents": 400 + below(draw(7, 5, len(names)), 19_600),
+        "_popularity": 6 + below(draw(7, 6, len(names)), 20),
     }
-    return frame.assign(**exact)
+
+
+def _orders(seed: int, catalog: Catalog, n: int, n_customers: int) -> Columns:
+    at = np.sort(np.concatenate([_times(seed, catalog, n), edges(catalog)]))
+    n = len(at)
+    status = np.where(below(draw(seed, 12, n), 100) < 6, "cancelled", "completed")
+    counted = (status == "completed") & in_data(at, catalog)
+    region = weighted(draw(seed, 9, n), WEIGHTS["region"])
+    region[below(draw(seed, 10, n), 100) < 4] = -1
+    channel = weighted(draw(seed, 11, n), WEIGHTS["channel"])
+    return {
+        "order_id": np.arange(1, n + 1),
+        "customer_id": FIRST_ID + below(draw(seed, 8, n), n_customers),
+        "ordered_at": at,
+        "region": even_out(region, counted),
+        "channel": even_out(channel, counted),
+        "status": status,
+    }
+
+
+def _times(seed: int, catalog: Catalog, n: int) -> Times:
+    """UTC times of ordinary orders: any second of any day, the empty month left out."""
+    total = (catalog.today - catalog.first_day).days + 1
+    days = [catalog.first_day + timedelta(i) for i in range(total)]
+    days = [d for d in days if not EMPTY_MONTH[0] <= d < EMPTY_MONTH[1]]
+    starts = np.array([utc(d, catalog.time_zone) for d in days], dtype="datetime64[s]")
+    # the larger of two draws: business grows, so later days hold more orders
+    at = np.maximum(below(draw(seed, 13, n), len(days)), below(draw(seed, 14, n), len(days)))
+    second = below(draw(seed, 15, n), DAY_S - 3_600)  # a day of 23 hours must not run into the next one
+    return starts[at] + second.astype("timedelta64[s]")
+
+
+def _lines(seed: int, catalog: Catalog, orders: Columns, products: Columns) -> Columns:
+    """One to four lines on each order; the ties in units are planted before the prices are set."""
+    of_order = np.repeat(
+        np.arange(len(orders["order_id"])),
+        1 + weighted(draw(seed, 16, len(orders["order_id"])), WEIGHTS["lines"]),
+    )
+    n = len(of_order)
+    segment = _segments(seed, orders["customer_id"].max())[orders["customer_id"][of_order] - FIRST_ID]
+    bulk = below(draw(seed, 27, n), 10) < np.array(BULK)[segment]
+    quantity = 1 + weighted(draw(seed, 18, n), WEIGHTS["quantity"]) + 2 * bulk
+    counted = ((orders["status"] == "completed") & in_data(orders["ordered_at"], catalog))[of_order]
+    drawn = weighted(draw(seed, 17, n), products["_popularity"])
+    product = even_out(drawn, counted, quantity)
+    discount = 5 * below(draw(seed, 19, n), 5)  # per cent
+    discount[below(draw(seed, 20, n), 200) == 0] = 100  # given away: revenue 0, a ratio over it has no value
+    price = products["_price_cents"][product] * quantity
+    return {
+        "line_id": np.arange(1, n + 1),
+        "order_id": orders["order_id"][of_order],
+        "product_id": products["product_id"][product],
+        "quantity": quantity,
+        "net_cents": price * (100 - discount) // 100,
+        "cost_cents": price * (45 + below(draw(seed, 21, n), 30)) // 100,
+    }
+
+
+def _returns(seed: int, catalog: Catalog, orders: Columns, lines: Columns, products: Columns) -> Columns:
+    """Units that came back: of some lines at once, of some in two parts, never from cancelled orders."""
+    n = len(lines["line_id"])
+    ordered, completed = (
+        _per_line(orders, lines, "ordered_at"),
+        _per_line(orders, lines, "status") == "completed",
+    )
+    at = ordered + (2 * DAY_S + below(draw(seed, 22, n), 40 * DAY_S)).astype("timedelta64[s]")
+    odds = 40 + 20 * (products["_code"][lines["product_id"] - 1] % 7)  # per mille: categories differ
+    back = completed & (below(draw(seed, 23, n), 1_000) < odds) & in_data(at, catalog)
+    first = np.flatnonzero(back)
+    part = 1 + below(draw(seed, 24, len(first)), 5) % lines["quantity"][first]
+    rest = lines["quantity"][first] - part
+    again = (rest > 0) & (below(draw(seed, 25, len(first)), 2) == 0)
+    edge_lines, edge_times = edge_returns(ordered, completed & ~back, catalog)
+    line = np.concatenate([first, first[again], edge_lines])
+    returned = np.concatenate([at[first], at[first[again]] + np.timedelta64(30, "h"), edge_times])
+    units = np.concatenate([part, rest[again], np.ones(len(edge_lines), dtype=np.int64)])
+    order = np.lexsort((line, returned))
+    kept = order[~between(returned[order], *EMPTY_MONTH, catalog)]
+    line, units = line[kept], units[kept]
+    return {
+        "return_id": np.arange(1, len(kept) + 1),
+        "line_id": lines["line_id"][line],
+        "returned_at": returned[kept],
+        "quantity": units,
+        "refund_cents": lines["net_cents"][line] * units // lines["quantity"][line],
+        "reason": weighted(draw(seed, 26, len(kept)), WEIGHTS["reason"]),
+    }
+
+
+def _per_line(orders: Columns, lines: Columns, column: str) -> Any:
+    """A column of the orders, for each line; order ids are 1, 2, 3 …"""
+    return orders[column][lines["order_id"] - 1]

@@ -2,17 +2,17 @@
 
 import re
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
 
-from nlqlib.nlq.catalog import Catalog, QuestionError
+from nlqlib.nlq.catalog import Catalog, QuestionError, short
 
-PERIOD_PATTERN = (
-    r"^(all|\d{4}(-Q[1-4]|-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?"
-    r"(\.\.\d{4}(-Q[1-4]|-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?)?"
+_FORM = re.compile(
+    r"(all|[0-9]{4}(-Q[1-4]|-(0[1-9]|1[0-2])(-(0[1-9]|[12][0-9]|3[01]))?)?"
+    r"(\.\.[0-9]{4}(-Q[1-4]|-(0[1-9]|1[0-2])(-(0[1-9]|[12][0-9]|3[01]))?)?)?"
     r"|this_(month|quarter|year)|last_(week|month|quarter|year)"
-    r"|last_[1-9]\d{0,3}_(days|weeks|months))$"
+    r"|last_[1-9][0-9]{0,3}_(days|weeks|months))"
 )
-"""What a grammar can check of a period; whether the day exists and the order is right it cannot."""
 
 DAY = timedelta(days=1)
 
@@ -34,9 +34,9 @@ def parse_period(text: str, catalog: Catalog) -> tuple[date, date]:
 
     Raises `ImpossiblePeriod`.
     """
-    if not re.match(PERIOD_PATTERN, text):
+    if not _FORM.fullmatch(text):
         raise ImpossiblePeriod(
-            f"{text!r} is no period; use all, 2024, 2024-Q2, 2024-03, 2024-03-05 or last_month"
+            f"{short(text)} is no period; use all, 2024, 2024-Q2, 2024-03, 2024-03-05 or last_month"
         )
     span = _span(text, catalog)
     clipped = Span(max(span.start, catalog.first_day), min(span.end, catalog.today + DAY))
@@ -51,9 +51,10 @@ def _span(text: str, catalog: Catalog) -> Span:
     if text == "all":
         return Span(catalog.first_day, catalog.today + DAY)
     if text.startswith("this_"):
-        return Span(start_of(catalog.today, text.removeprefix("this_")), catalog.today + DAY)
+        begin = start_of(catalog.today, text.removeprefix("this_"), catalog.first_weekday)
+        return Span(begin, catalog.today + DAY)
     if text.startswith("last_"):
-        return _last(text.removeprefix("last_"), catalog.today)
+        return _last(text.removeprefix("last_"), catalog)
     first, _, last = text.partition("..")
     start = _calendar(first)
     end = _calendar(last) if last else start
@@ -62,31 +63,40 @@ def _span(text: str, catalog: Catalog) -> Span:
     return Span(start.start, end.end)
 
 
-def _last(what: str, today: date) -> Span:
+def _last(what: str, catalog: Catalog) -> Span:
     """The last complete week, month, quarter or year, or the last N complete days, weeks or months."""
-    if what in ("week", "month", "quarter", "year"):
-        end = start_of(today, what)
-        return Span(start_of(end - DAY, what), end)
+    today, monday = catalog.today, catalog.first_weekday
+    if "_" not in what:
+        end = start_of(today, what, monday)
+        return Span(start_of(end - DAY, what, monday), end)
     count, unit = what.split("_")
     n = int(count)
     if unit == "days":
         return Span(today + DAY - n * DAY, today + DAY)
     if unit == "weeks":
-        end = start_of(today, "week")
+        end = start_of(today, "week", monday)
         return Span(end - 7 * n * DAY, end)
     end = start_of(today, "month")
     return Span(_months_before(end, n), end)
 
 
 def _months_before(day: date, n: int) -> date:
-    months = day.year * 12 + day.month - 1 - n
+    months = max(day.year * 12 + day.month - 1 - n, 12)  # the calendar begins with the year 1
     return date(months // 12, months % 12 + 1, 1)
 
 
-def start_of(day: date, unit: str) -> date:
-    """First day of the week (Monday), month, quarter or year of `day`."""
+def utc(day: date, zone: str) -> datetime:
+    """The UTC time stamp at which local `day` begins in time `zone`."""
+    midnight = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone))
+    return midnight.astimezone(UTC).replace(tzinfo=None)
+
+
+def start_of(day: date, unit: str, first_weekday: int = 0) -> date:
+    """First day of the `unit` (day, week, month, quarter, year) of `day`; weeks start on `first_weekday`."""
+    if unit == "day":
+        return day
     if unit == "week":
-        return day - day.weekday() * DAY
+        return day - (day.weekday() - first_weekday) % 7 * DAY
     month = {"month": day.month, "quarter": day.month - (day.month - 1) % 3, "year": 1}[unit]
     return date(day.year, month, 1)
 

@@ -1,102 +1,99 @@
-"""The parts of a SELECT: conditions, thresholds, formulas, order, and the interpretation in words."""
+"""The parts of a SELECT: keys, conditions, thresholds, formulas, order. Identifiers come from the catalog."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, date, datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
-from nlqlib.nlq.catalog import Catalog, Fact, QuestionError
-from nlqlib.nlq.intent import Filter, Intent
+from nlqlib.nlq.catalog import Catalog, Fact, QuestionError, Value
+from nlqlib.nlq.intent import Filter, Intent, sorted_by
 
 DEFAULT_TOP_N = 5
-METRIC_OPS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+METRIC_SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+RATIO_DIGITS = 9
+"""Ratios are rounded to this many decimals, so that equal ones tie whatever their numerators were."""
 
 
-def utc(day: date, zone: str) -> datetime:
-    """The UTC time stamp at which local `day` begins."""
-    midnight = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone))
-    return midnight.astimezone(UTC).replace(tzinfo=None)
+def quoted(name: str) -> str:
+    """`name` as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
 
 
-def condition(wanted: Filter, fact: Fact, catalog: Catalog) -> tuple[str, list[Any]]:
+def text_literal(text: str) -> str:
+    """`text` as an SQL string."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def bucket(time: str, grain: str, catalog: Catalog) -> str:
+    """First local day of the `grain` in which the UTC time stamp `time` falls."""
+    zone = text_literal(catalog.time_zone)
+    local = f"timezone({zone}, timezone('UTC', {time}))"
+    shift = -catalog.first_weekday % 7 if grain == "week" else 0
+    if shift:  # date_trunc knows weeks from Monday only
+        moved = f"date_trunc('week', {local} + INTERVAL {shift} DAY) - INTERVAL {shift} DAY"
+        return f"CAST({moved} AS DATE)"
+    return f"CAST(date_trunc('{grain}', {local}) AS DATE)"
+
+
+def condition(wanted: Filter, fact: Fact, catalog: Catalog) -> tuple[str, list[Value]]:
     """SQL of a filter on a dimension, with its bound values; `not_in` keeps nulls."""
     column = fact.dimensions[wanted.field]
     if wanted.op in ("is_null", "not_null"):
         return f"{column} IS {'NOT ' if wanted.op == 'not_null' else ''}NULL", []
     if not wanted.values:
         raise QuestionError(f"the filter on {wanted.field} names no value")
-    values = unique(catalog.resolve(wanted.field, text_of(v)) for v in wanted.values)
+    values = unique(catalog.resolve(wanted.field, plain(v)) for v in wanted.values)
     marks = ", ".join("?" * len(values))
     if wanted.op == "in":
-        return f"{column} IN ({marks})", list(values)
-    return f"({column} NOT IN ({marks}) OR {column} IS NULL)", list(values)
+        return f"{column} IN ({marks})", values
+    return f"({column} NOT IN ({marks}) OR {column} IS NULL)", values
 
 
-def text_of(value: str | float) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def plain(value: str | float) -> Value:
+    """A value as the catalog knows it: text, or the whole number that a JSON 7.0 means."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else str(value)
+    return value
 
 
 def formula(metric: str, catalog: Catalog) -> str:
-    """A metric from the folded measures of its group."""
+    """A metric from the measures of its group: a sum or count without rows is 0, a ratio over 0 null."""
     known = catalog.metric(metric)
-    first, *second = (f"coalesce({m}, 0)" for m in known.measures)
+    first, *second = (f"coalesce({quoted(m)}, 0)" for m in known.measures)
     if known.kind == "measure":
         return first
     if known.kind == "difference":
         return f"{first} - {second[0]}"
-    return f"CAST({first} AS DOUBLE) / NULLIF({second[0]}, 0)"
+    return f"round(CAST({first} AS DOUBLE) / NULLIF({second[0]}, 0), {RATIO_DIGITS})"
 
 
 def having(thresholds: Sequence[Filter]) -> tuple[str, tuple[Any, ...]]:
+    """Conditions on finished metrics, with their bound numbers. A null ratio meets none."""
     texts, params = [], []
     for threshold in thresholds:
         if len(threshold.values) != 1 or isinstance(threshold.values[0], str):
             raise QuestionError(f"a threshold on {threshold.field} needs exactly one number")
-        texts.append(f"{threshold.field} {METRIC_OPS[threshold.op]} ?")
+        texts.append(f"{quoted(threshold.field)} {METRIC_SIGNS[threshold.op]} ?")
         params.append(threshold.values[0])
-    return ("\nWHERE " + " AND ".join(texts) if texts else ""), tuple(params)
+    return " AND ".join(texts), tuple(params)
 
 
-def ordering(intent: Intent, keys: Sequence[str]) -> tuple[str, str | None, int | None]:
-    """ORDER BY terms, the metric ranked by, and the limit. Every order is total, by the keys at its end."""
-    rest = [f"{key} ASC NULLS LAST" for key in keys]
-    if intent.query_type == "top_n_by_metric":
-        by = intent.sort.by if intent.sort and intent.sort.by not in keys else intent.metrics[0]
-        direction = intent.sort.direction if intent.sort else "desc"
-        return ", ".join([_term(by, direction), *rest]), by, intent.limit or DEFAULT_TOP_N
-    if intent.sort is None:
-        return ", ".join(rest), None, intent.limit
-    ranked = intent.sort.by if intent.sort.by not in keys else None
-    return ", ".join(unique([_term(intent.sort.by, intent.sort.direction), *rest])), ranked, intent.limit
+def ranked_by(intent: Intent, catalog: Catalog) -> str | None:
+    """The metric by which rows are ordered: that of a ranking, or what the sort names; else `None`."""
+    by = sorted_by(intent)
+    if by in catalog.metrics:
+        return by
+    return intent.metrics[0] if intent.query_type == "top_n_by_metric" else None
 
 
-def _term(by: str, direction: str) -> str:
-    return f"{by} {direction.upper()} NULLS LAST"
+def ordering(intent: Intent, keys: Sequence[str], ranked: str | None) -> str:
+    """ORDER BY terms: what was asked for, then the keys from the left, ascending. Nulls always come last.
 
-
-def words(intent: Intent, start: date, end: date, limit: int | None) -> str:
-    """How the question was understood, in a sentence."""
-    named = [name.replace("_", " ") for name in intent.dimensions]
-    text = " and ".join(m.replace("_", " ") for m in intent.metrics)
-    if intent.query_type == "top_n_by_metric":
-        by = (intent.sort.by if intent.sort else intent.metrics[0]).replace("_", " ")
-        way = "lowest" if intent.sort and intent.sort.direction == "asc" else "highest"
-        text = f"{text} by {' and '.join(named)}: the {limit} with the {way} {by}"
-    else:
-        text += (
-            f" by {' and '.join(([intent.grain] if intent.grain else []) + named)}"
-            if named or intent.grain
-            else ""
-        )
-        text += (
-            f", sorted by {intent.sort.by.replace('_', ' ')} {intent.sort.direction}" if intent.sort else ""
-        )
-        text += f", first {limit} rows" if limit else ""
-    for f in intent.filters:
-        listed = ", ".join(map(str, f.values))
-        text += f"; {f.field.replace('_', ' ')} {f.op.replace('_', ' ')} {listed}".rstrip()
-    text += f"; {start} to {end - timedelta(days=1)}"
-    return text + ("; periods without data are not listed" if intent.query_type == "time_series" else "")
+    By its keys every order is total, and an intent without `sort` is ordered by them alone.
+    """
+    by = ranked or sorted_by(intent)
+    direction = intent.sort.direction if intent.sort else "desc"
+    terms = {by: direction} if by else {}
+    terms |= {key: "asc" for key in keys if key != by}
+    return ", ".join(f"{quoted(name)} {way.upper()} NULLS LAST" for name, way in terms.items())
 
 
 def unique(names: Iterable[Any]) -> list[Any]:
