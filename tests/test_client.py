@@ -8,7 +8,7 @@ from client_world import TIMES, ask, both_clients, everywhere, request, running,
 from fake_behaviours import MODEL, Behaviour, Hang, Say, Status, delta, error_object, stream
 from fake_server import FakeServer
 
-from nlqlib.records import Completion, OutputContract
+from nlqlib.records import ChatRequest, Completion, OutputContract
 from nlqlib.serving.client import Endpoint, EndpointError, make_client
 
 __all__ = ["shared_socket"]  # the fixture must be found in this module
@@ -185,3 +185,16 @@ def test_an_unknown_kind_of_client_names_the_known_ones() -> None:
 def test_an_endpoint_without_a_model_says_what_to_set(kind: str) -> None:
     with pytest.raises(EndpointError, match="set MODEL"):
         make_client(kind, Endpoint("http://fake/v1", None))  # type: ignore[arg-type]
+
+
+def test_a_prompt_that_repeats_is_serialised_once_and_still_sent_right() -> None:
+    server = FakeServer()
+    shared = ({"role": "user", "content": "Umsatz €"},)
+    asked = [
+        ChatRequest("a", shared),
+        ChatRequest("b", shared, max_tokens=9, extra={"cache_salt": "x"}),
+        ChatRequest("c", shared, extra={"messages": [{"role": "user", "content": "another"}]}),
+        ChatRequest("d", ({"role": "user", "content": "other"},)),
+    ]
+    ask("wire", "in process", server, *asked)
+    assert [seen.body for seen in server.seen] == [one.body(MODEL) for one in asked]

@@ -1,7 +1,6 @@
 """From one request to one `Completion`, whichever client carries it: reading, judging, timing, redacting."""
 
 import asyncio
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -229,11 +228,6 @@ class Completing(ABC):
 
 def _kept(values: list[Any] | None, wanted: bool) -> tuple[Any, ...] | None:
     return tuple(values) if wanted and values is not None else None
-
-
-def encode(request: ChatRequest, model: str) -> bytes:
-    """The request's body, serialised once."""
-    return json.dumps(request.body(model), separators=(",", ":")).encode()
 
 
 def seconds(text: str | None) -> float | None:

@@ -4,13 +4,51 @@ The body is serialised once, only the needed fields are read, and every time is 
 which the bytes arrive.
 """
 
-from nlqlib.records import ChatRequest
+import json
+
+from nlqlib.records import ChatRequest, Json, Message
 from nlqlib.serving.endpoint import Endpoint
 from nlqlib.serving.inprocess import App, InProcessTransport
-from nlqlib.serving.reply import PATH, ClientStats, Completing, Reply, encode, stats_of
+from nlqlib.serving.reply import PATH, ClientStats, Completing, Reply, stats_of
 from nlqlib.serving.transport import SocketTransport, Transport
 
 HEADERS = {"content-type": "application/json", "accept-encoding": "identity", "user-agent": "nlqlib"}
+
+
+MESSAGES_KEPT = 512
+"""Lists of messages whose JSON is kept: a workload cycles through far fewer."""
+
+
+class BodyEncoder:
+    """Request bodies as JSON. A workload repeats its prompts, so each list of messages is serialised once.
+
+    The list is recognised by its identity and kept, hence must not be changed after it was first sent.
+    """
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._json = json.JSONEncoder(separators=(",", ":"))
+        self._kept: dict[int, tuple[tuple[Message, ...], bytes]] = {}
+
+    def encode(self, request: ChatRequest) -> bytes:
+        """The body of POST /chat/completions."""
+        rest = request.body(self._model)
+        messages = rest.pop("messages")
+        if "messages" in request.extra or "messages" in request.contract.fields:
+            head = self._json.encode(messages).encode()
+        else:
+            head = self._messages(request.messages, messages)
+        return b'{"messages":' + head + b"," + self._json.encode(rest)[1:].encode()
+
+    def _messages(self, key: tuple[Message, ...], messages: list[Json]) -> bytes:
+        kept = self._kept.get(id(key))
+        if kept is not None and kept[0] is key:
+            return kept[1]
+        if len(self._kept) >= MESSAGES_KEPT:
+            self._kept.clear()
+        encoded = self._json.encode(messages).encode()
+        self._kept[id(key)] = key, encoded
+        return encoded
 
 
 class WireClient(Completing):
@@ -23,6 +61,7 @@ class WireClient(Completing):
         self._app = app
         self._ceiling = ceiling
         self._tls = endpoint.tls_context() if app is None else None
+        self._bodies = BodyEncoder(self.model)
         self._made: Transport | None = None
 
     @property
@@ -43,7 +82,7 @@ class WireClient(Completing):
         return stats_of(self.gauge, self._made, self._ceiling)
 
     async def _post(self, request: ChatRequest, reply: Reply) -> None:
-        await self.transport.post(encode(request, self.model), self.endpoint.authorization(), reply)
+        await self.transport.post(self._bodies.encode(request), self.endpoint.authorization(), reply)
 
     async def aclose(self) -> None:
         """Close every connection."""
