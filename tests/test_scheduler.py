@@ -216,6 +216,7 @@ def test_extending_a_run_equals_planning_its_steps_one_by_one():
     [
         ({"num_gpu_blocks": 0}, "at least 1"),
         ({"num_gpu_blocks": 1}, "reserved"),
+        ({"num_gpu_blocks": 10**12}, "more than any device"),
         ({"num_gpu_blocks": 9, "max_num_batched_tokens": 16, "max_num_seqs": 32}, "every running sequence"),
         ({"num_gpu_blocks": 9, "watermark": 1.0}, "watermark"),
         ({"num_gpu_blocks": 9, "max_model_len": 1}, "max_model_len"),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 RESERVED_BLOCKS = 1  # vLLM keeps block 0 for itself
+_MOST_BLOCKS = 10_000_000  # terabytes of KV; above it a typing error is likelier than a device
 
 
 class EngineError(ValueError):
@@ -40,6 +41,8 @@ class EngineLimits:
                 raise EngineError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.num_gpu_blocks <= RESERVED_BLOCKS:
             raise EngineError("num_gpu_blocks must be at least 2: one block is reserved by the engine")
+        if self.num_gpu_blocks > _MOST_BLOCKS:
+            raise EngineError(f"num_gpu_blocks is {self.num_gpu_blocks}, more than any device holds")
         if self.max_num_batched_tokens < self.max_num_seqs:
             raise EngineError(
                 f"max_num_batched_tokens ({self.max_num_batched_tokens}) is below max_num_seqs "

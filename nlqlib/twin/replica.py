@@ -5,6 +5,19 @@ and returns what happened, `next_event_s` says when to call again. Pure decode s
 (`Run`), and cut where something changes. With `async_scheduling` a step is planned when the one before it
 starts, so an arrival waits one step longer, as in vLLM since 0.14.
 
+Invariants, each with a test of that number in `tests/test_invariants.py`:
+
+1. Conservation: every request ends exactly once, finished or aborted.
+2. Causality: arrival ≤ scheduled < first token ≤ last token, and no event before its cause.
+3. Blindness: output length shows in nothing that happens before the last token.
+4. Running requests ≤ `max_num_seqs`.
+5. Tokens of a step ≤ `max_num_batched_tokens`.
+6. Blocks in use ≤ blocks there are, and none in use when nobody is left.
+7. A prefix-cache hit never exceeds what somebody computed before.
+8. Little's law in every window: N = X·R.
+9. Virtual and real time give the same token schedule.
+10. The same seed gives the same bytes.
+
 Whoever drives it, however often, the tokens come at the same times: they depend on the arrivals only. A
 request that arrives exactly when a step ends joins the plan made there if it is submitted before `advance`
 reaches that time.

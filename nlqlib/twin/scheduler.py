@@ -41,6 +41,8 @@ class Scheduler:
         self.preemptions = 0
         self._blocked: Sequence | None = None
         """The head of the queue that the newest plan looked up and could not admit."""
+        self._unreported: list[Sequence] = []
+        """Preempted by a plan that came to nothing: the next batch reports them."""
         self._watermark = int(limits.watermark * limits.num_gpu_blocks)
 
     def add(self, seq: Sequence) -> None:
@@ -82,7 +84,10 @@ class Scheduler:
         if self.waiting and not preempted and budget > 0:
             self._admit(budget, batch)
         if not batch.decodes and not batch.chunks:
+            self._unreported += batch.preempted
             return None
+        if self._unreported:
+            batch.preempted, self._unreported = self._unreported + batch.preempted, []
         batch.saved = self.pool.saved * self.limits.block_size
         self.decode.steps += 1
         for seq in batch.completed:

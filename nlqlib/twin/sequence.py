@@ -74,8 +74,9 @@ class Sequence:
 
     def times(self) -> tuple[float, float, float, float] | None:
         """Arrival, first schedule, first and last token, in seconds; `None` if it did not finish."""
-        if self.scheduled_s is None or self.first_token_s is None or self.last_token_s is None:
+        if self.state != DONE or self.scheduled_s is None:
             return None
+        assert self.first_token_s is not None and self.last_token_s is not None
         return self.arrival_s, self.scheduled_s, self.first_token_s, self.last_token_s
 
     def __repr__(self) -> str:
