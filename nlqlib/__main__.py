@@ -24,9 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments and arguments[0] in ("reproduce", "plan"):
-        from nlqlib import reproduce
-
-        return guarded(lambda: reproduce.main(arguments))
+        return guarded(lambda: _commands().reproduce(arguments))
     if arguments and arguments[0] == "site":
         from nlqlib import site
 
@@ -120,8 +118,9 @@ def _engine(commands: Commands) -> None:
     record = commands.add_parser("record", help="record a real model's answers for the twin to replay")
     record.add_argument("--target", default="local", help="local (default) or a URL")
     record.add_argument("--set", default="dev", help="question set (default: dev)")
+    record.add_argument("--contract", help="one output contract (default: each of the three recorded ones)")
     record.add_argument("--concurrency", type=int, default=1, help="requests in flight (default: 1)")
-    record.set_defaults(command=lambda a: _commands().record(a.target, a.set, a.concurrency))
+    record.set_defaults(command=lambda a: _commands().record(a.target, a.set, a.contract, a.concurrency))
 
 
 def _target(command: argparse.ArgumentParser) -> None:

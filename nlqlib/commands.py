@@ -2,14 +2,17 @@
 
 import json
 import sys
-from contextlib import ExitStack, closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from nlqlib.analysis.evaluation import scores
+from nlqlib.experiments.plans import PLANS
 from nlqlib.experiments.questions import load_questions
+from nlqlib.experiments.recording import CONTRACTS as RECORDED_CONTRACTS
 from nlqlib.experiments.recording import record as record_answers
 from nlqlib.experiments.semantics import ask_all, condition, executor, judge
 from nlqlib.files import write_atomic
@@ -19,6 +22,7 @@ from nlqlib.nlq.pipeline import Answer, answer, contracts
 from nlqlib.nlq.sql import Result, build, execute
 from nlqlib.nlq.warehouse import open_warehouse
 from nlqlib.records import Completion, Json
+from nlqlib.reproduce import main as run_notebooks
 from nlqlib.serving.running import run
 from nlqlib.serving.target import Target, open_target
 
@@ -141,6 +145,20 @@ def evaluate(source: str, target: str, name: str, concurrency: int, out: str | N
     return 1 if failed else 0
 
 
+def reproduce(arguments: Sequence[str]) -> int:
+    """Run, or only plan, the notebooks against a target."""
+    return run_notebooks(arguments, plans=PLANS, engine=_engine)
+
+
+@contextmanager
+def _engine() -> Iterator[Mapping[str, str]]:
+    """One local engine for all notebooks of a run: their kernels attach to it."""
+    from nlqlib.serving.engine import start_engine
+
+    with start_engine(progress=_tell):
+        yield {}
+
+
 def serve(port: int | None) -> int:
     """Serve the local engine in the foreground until Ctrl-C."""
     from nlqlib.serving.engine import serve_forever
@@ -155,11 +173,12 @@ def install() -> int:
     return main()
 
 
-def record(target: str, source: str, concurrency: int) -> int:
-    """Record the answers of a real model, and say where they are."""
+def record(target: str, source: str, contract: str | None, concurrency: int) -> int:
+    """Record the answers of a real model under one output contract or all, and say where they are."""
     with closing(open_target(target, progress=_tell)) as opened:
-        path = record_answers(opened, source, concurrency=concurrency)
-    print(f"recorded: {path.parent.name}/{path.name}")
+        for name in (contract,) if contract else RECORDED_CONTRACTS:
+            path = record_answers(opened, source, name, concurrency=concurrency)
+            print(f"recorded: {path.parent.name}/{path.name}", flush=True)
     return 0
 
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from nlqlib import plots, tokens
 from nlqlib.artifacts import Measured, Record
 from nlqlib.experiments.questions import load_questions, question_workload
-from nlqlib.experiments.study import Study
+from nlqlib.experiments.study import Spec, Study
 from nlqlib.nlq.pipeline import contracts
 from nlqlib.nlq.prompt import build_messages
 from nlqlib.records import UNCONSTRAINED, ChatRequest, Completion, Json, Metric, OutputContract
@@ -45,13 +45,31 @@ LAYERS = (
 """Layer, question, signal, and whether this suite sees it: yes, no, or where the target has `/metrics`."""
 
 
+IDENTITY = Spec("identity", {}, MODULES)
+
+
+def preflight_spec() -> Spec:
+    """The preflight: three exchanges on the first development question."""
+    return Spec("preflight", {}, MODULES, question_workload("dev", n=1), requests=3)
+
+
+def token_spec() -> Spec:
+    """The prompt lengths: nothing is generated."""
+    return Spec("prompt_tokens", {"prompt": "baseline"}, MODULES, question_workload("dev"))
+
+
+def specs(study: Study, params: Json) -> list[Spec]:
+    """Every point of the notebook under its `params`."""
+    return [IDENTITY, preflight_spec(), token_spec()]
+
+
 def identity(study: Study) -> Record:
     """The server's identity, as a retained point."""
 
     def measure() -> Measured:
         return Measured(server=study.run(identify(study.target)))
 
-    return study.point("identity", measure, params={}, modules=MODULES)
+    return study.point(IDENTITY, measure)
 
 
 def identity_table(record: Record) -> pd.DataFrame:
@@ -69,12 +87,11 @@ def _short(value: Any) -> str:
 
 def preflight(study: Study) -> Record:
     """A few exchanges that the later pages rely on, each with what was found."""
-    workload = question_workload("dev", n=1)
 
     def measure() -> Measured:
         return study.run(_preflight(study))
 
-    return study.point("preflight", measure, params={}, modules=MODULES, workload=workload)
+    return study.point(preflight_spec(), measure)
 
 
 async def _preflight(study: Study) -> Measured:
@@ -163,14 +180,11 @@ def preflight_sentence(record: Record) -> str:
 
 def token_counts(study: Study) -> Record:
     """Prompt tokens of the development questions: ours, and the server's own count."""
-    workload = question_workload("dev")
 
     def measure() -> Measured:
         return study.run(_token_counts(study))
 
-    return study.point(
-        "prompt_tokens", measure, params={"prompt": "baseline"}, modules=MODULES, workload=workload
-    )
+    return study.point(token_spec(), measure)
 
 
 async def _token_counts(study: Study) -> Measured:

@@ -6,9 +6,9 @@ import pandas as pd
 
 from nlqlib.artifacts import Measured, Record
 from nlqlib.experiments.questions import load_questions, question_workload
-from nlqlib.experiments.semantics import CONDITIONS, evaluate, executor, requests
+from nlqlib.experiments.semantics import CONDITIONS, Condition, evaluate, evaluation_spec, executor, requests
 from nlqlib.experiments.semantics import MODULES as EVALUATION_MODULES
-from nlqlib.experiments.study import Study
+from nlqlib.experiments.study import Spec, Study
 from nlqlib.nlq.intent import parse_intent
 from nlqlib.nlq.sql import build
 from nlqlib.nlq.warehouse import open_warehouse
@@ -24,15 +24,34 @@ BASELINE = CONDITIONS["baseline"]
 
 def arms(study: Study, concurrency: int) -> dict[str, Record]:
     """The development questions under each output contract."""
-    return {
-        arm: evaluate(study, SET, replace(BASELINE, name=arm, contract=arm), concurrency, f"arm-{arm}")
-        for arm in ARMS
-    }
+    return {arm: evaluate(study, SET, _asked(arm), concurrency, f"arm-{arm}") for arm in ARMS}
+
+
+def _asked(arm: str) -> Condition:
+    return replace(BASELINE, name=arm, contract=arm)
+
+
+def example_spec() -> Spec:
+    """One question on its way."""
+    return Spec("example", {}, MODULES, question_workload(SET, n=1), requests=1)
+
+
+def timing_spec(study: Study, n: int) -> Spec:
+    """`n` questions in turn (0: all, or 5 in the quick profile)."""
+    chosen = n or (QUICK_TIMED if study.quick else len(load_questions(SET)))
+    params = {"n": chosen, "concurrency": 1}
+    return Spec("timing", params, MODULES, question_workload(SET, chosen), requests=chosen + 1)
+
+
+def specs(study: Study, params: Json) -> list[Spec]:
+    """Every point of the notebook under its `params`."""
+    at = int(params["concurrency"])
+    evaluated = [evaluation_spec(f"arm-{arm}", SET, _asked(arm), at) for arm in ARMS]
+    return [example_spec(), *evaluated, timing_spec(study, int(params["n_timed"]))]
 
 
 def example(study: Study) -> Record:
     """The first development question, followed through every stage."""
-    workload = question_workload(SET, n=1)
 
     def measure() -> Measured:
         with open_warehouse() as warehouse:
@@ -54,7 +73,7 @@ def example(study: Study) -> Record:
         }
         return Measured(server=study.run(identify(study.target)), results=stages)
 
-    return study.point("example", measure, params={}, modules=MODULES, workload=workload)
+    return study.point(example_spec(), measure)
 
 
 def _plain(value: object) -> str | float | int | None:
@@ -75,11 +94,10 @@ async def _in_turn(study: Study, n: int) -> list[Completion]:
 
 def timing(study: Study, n: int = 0) -> Record:
     """The first `n` questions (0: all, or 5 in the quick profile) in turn, on a warm prefix."""
-    total = len(load_questions(SET))
-    chosen = n or (QUICK_TIMED if study.quick else total)
+    spec = timing_spec(study, n)
 
     def measure() -> Measured:
-        done = study.run(_in_turn(study, chosen))
+        done = study.run(_in_turn(study, spec.params["n"]))
         times = pd.Series([c.e2e_s for c in done], dtype=float).dropna()
         stats = (
             {"p50": times.median(), "p95": times.quantile(0.95)} if len(times) else {"p50": None, "p95": None}
@@ -99,7 +117,4 @@ def timing(study: Study, n: int = 0) -> Record:
             samples=rows,
         )
 
-    params = {"n": chosen, "concurrency": 1}
-    return study.point(
-        "timing", measure, params=params, modules=MODULES, workload=question_workload(SET, chosen)
-    )
+    return study.point(spec, measure)

@@ -22,15 +22,17 @@ CONTRACTS = ("unconstrained", "guided_json", "structured_outputs")
 RECORDED = frozenset({"ok", "length"})
 
 
-def record(target: Target, source: str, prompt: str = "baseline", concurrency: int = 1) -> Path:
-    """Record the answers of `target` to the set `source` under each output contract; the file written.
+def record(
+    target: Target, source: str, contract: str, prompt: str = "baseline", concurrency: int = 1
+) -> Path:
+    """Record the answers of `target` to the set `source` under the output `contract`; the file written.
 
     `concurrency` 1 makes a recording that a fresh sequential run repeats token by token. Raises
     `TargetError` when an answer is missing: half a recording is none.
     """
     catalog = load_catalog()
     questions = load_questions(source, catalog)
-    asked = _requests(questions, prompt, catalog)
+    asked = _requests(questions, contract, prompt, catalog)
     server, completions = run(_ask(target, asked, concurrency))
     if server.model is None:
         raise TargetError("the endpoint does not say which model it serves: nothing was recorded")
@@ -45,19 +47,20 @@ def record(target: Target, source: str, prompt: str = "baseline", concurrency: i
         _recording(request, done, model, concurrency, prompt)
         for request, done in zip(asked, completions, strict=True)
     ]
-    path = paths.RECORDINGS / slug(model) / f"{Path(source).stem}-{prompt}.jsonl"
-    save_recordings(path, recordings, _about(server, source, prompt, catalog))
+    path = paths.RECORDINGS / slug(model) / f"{Path(source).stem}-{prompt}-{contract}.jsonl"
+    save_recordings(path, recordings, _about(server, source, contract, prompt, catalog))
     return path
 
 
-def _requests(questions: Sequence[Question], prompt: str, catalog: Catalog) -> list[ChatRequest]:
-    known = contracts(catalog)
+def _requests(
+    questions: Sequence[Question], contract: str, prompt: str, catalog: Catalog
+) -> list[ChatRequest]:
+    known = contracts(catalog)[contract]
     return [
         replace(
-            prepare(q.question, catalog, prompt, known[name], request_id=f"{q.id} {name}"),
+            prepare(q.question, catalog, prompt, known, request_id=f"{q.id} {contract}"),
             want_token_ids=True,
         )
-        for name in CONTRACTS
         for q in questions
     ]
 
@@ -90,12 +93,13 @@ def _recording(
     )
 
 
-def _about(server: ServerIdentity, source: str, prompt: str, catalog: Catalog) -> Json:
+def _about(server: ServerIdentity, source: str, contract: str, prompt: str, catalog: Catalog) -> Json:
     told = {k: v for k, v in asdict(server).items() if k != "model" and v is not None}
     return {
         "model": server.model,
         "server": told,
         "set": Path(source).stem,
+        "contract": contract,
         "prompt": prompt,
         "prompt_sha256": prompt_sha256(catalog, prompt),
         "recorded_at": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from nlqlib.analysis.evaluation import Judged, scores
 from nlqlib.artifacts import Measured, Record
 from nlqlib.experiments.questions import Question, load_questions, question_workload
-from nlqlib.experiments.study import Study
+from nlqlib.experiments.study import Spec, Study
 from nlqlib.load.batch import complete_all
 from nlqlib.nlq.catalog import Catalog, QuestionError
 from nlqlib.nlq.equality import compare, differences
@@ -138,12 +137,18 @@ def executor(warehouse: Warehouse, catalog: Catalog) -> Callable[[Intent], Resul
     return run
 
 
+def evaluation_spec(point: str, source: str, how: Condition, concurrency: int) -> Spec:
+    """The evaluation of the set `source` under `how`, as a point."""
+    workload = question_workload(source)
+    params = {**asdict(how), "max_tokens": MAX_TOKENS, "concurrency": concurrency}
+    return Spec(point, params, MODULES, workload, "evaluation", workload.n, concurrency)
+
+
 def evaluate(study: Study, source: str, how: Condition, concurrency: int, point: str) -> Record:
     """Every question of the set `source` under `how`, as one retained evaluation."""
 
     def measure() -> Measured:
-        with ExitStack() as stack:
-            warehouse = stack.enter_context(open_warehouse())
+        with open_warehouse() as warehouse:
             catalog = warehouse.lookups(study.catalog)
             questions = load_questions(source, catalog)
             completions, waited_s = study.run(
@@ -154,14 +159,7 @@ def evaluate(study: Study, source: str, how: Condition, concurrency: int, point:
         server = study.run(identify(study.target))
         return measured([p[0] for p in pairs], [p[1] for p in pairs], server, waited_s)
 
-    return study.point(
-        point,
-        measure,
-        params={**asdict(how), "max_tokens": MAX_TOKENS, "concurrency": concurrency},
-        modules=MODULES,
-        workload=question_workload(source),
-        kind="evaluation",
-    )
+    return study.point(evaluation_spec(point, source, how, concurrency), measure)
 
 
 async def ask_all(

