@@ -165,7 +165,8 @@ def short(text: object) -> str:
 
 def fold(text: str) -> str:
     """`text` without case, accents, spacing, punctuation and possessives, for comparison."""
-    plain = unicodedata.normalize("NFKD", text.replace("’", "'").replace("‘", "'")).casefold()
+    plain = text.replace("’", "'").replace("‘", "'").replace("%", " percent ")
+    plain = unicodedata.normalize("NFKD", plain).casefold()
     plain = "".join(c for c in plain if not unicodedata.combining(c))
     plain = re.sub(r"(\w)'s\b|(\w)s'(?=\W|$)", lambda m: (m[1] or m[2]) + "s", plain)
     return re.sub(r"[\W_]+", "", plain)
