@@ -238,6 +238,13 @@ def test_counters_add_up_to_what_the_requests_saw():
     assert counters.time_per_output_token.count == 12
 
 
+def test_ten_thousand_requests_are_all_in_the_histograms():
+    replica = Replica(EngineLimits(1000, max_num_seqs=64), StepTime(fixed_s=0.010))
+    closed_loop(replica, lambda i: Sequence(str(i), 5, 2 + i % 3), 10_000, 64)
+    assert replica.counters.finished == replica.counters.phases["e2e"].count == 10_000
+    assert replica.counters.time_per_output_token.count == 10_000
+
+
 def test_gauges_read_in_the_middle_of_a_leap_are_those_of_that_moment():
     replica = Replica(EngineLimits(101), StepTime(fixed_s=0.010))
     replica.submit(Sequence("a", 160, 200), 0.0)

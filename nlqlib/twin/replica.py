@@ -162,6 +162,8 @@ class Replica:
         self._commit(run, run.steps)
         self._tell(run, run.steps)
         self.scheduler.finish(run.finishing)
+        if run.finishing:
+            self.counters.finish(seq for seq in run.finishing if seq.state == DONE)
         following, self._ready, self._current = self._ready, None, None
         self._begin(following or self._plan(now), now)
         if following is not None and run.finishing and self.scheduler.waiting:
@@ -236,10 +238,10 @@ class Replica:
 
     def _tell_last(self, run: Run) -> None:
         at = run.over_s
-        finished = [seq for seq in run.finishing if seq.state != ABORTED]
-        for seq in finished:
+        for seq in run.finishing:
+            if seq.state == ABORTED:
+                continue
             seq.last_token_s = at
             self._streams.pop(seq, None)
             self._watched -= seq.watched
             self._events.append(Event(at, seq, seq.output_tokens, True))
-        self.counters.finish(finished)
