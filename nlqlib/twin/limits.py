@@ -100,7 +100,9 @@ FIELDS = tuple(f.name for f in dataclasses.fields(EngineLimits))
 def version_defaults(version: str) -> dict[str, Any]:
     """Flags that a vLLM of this `version` ("0.12.0", "0.19", …) has on unless told otherwise.
 
-    Source: release notes and pull requests 27614, 37307, 42656 of vLLM, and its source at 0.32.
+    Source: pull requests 27614, 37307, 42656 and 48860 of vLLM (the releases of the last two by date) and its
+    source at 0.32. On a CPU the engine plans one step at a time whatever its version: set `async_scheduling`
+    to false there.
     """
     parts = version.lstrip("v").split(".")
     try:
@@ -110,6 +112,6 @@ def version_defaults(version: str) -> dict[str, Any]:
     return {
         "async_scheduling": at >= (0, 14),
         "scheduler_reserve_full_isl": at >= (0, 19),
-        "count_at_admission": at >= (0, 22),
+        "count_at_admission": at >= (0, 26),
         "reuse_unhashed_first": at >= (0, 22),
     }

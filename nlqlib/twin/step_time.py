@@ -1,6 +1,7 @@
 """How long one engine step takes: a fitted roofline, linear in its coefficients.
 
-    t = max(weights, tokens · token) + sequences · sequence + KV read + fixed
+    t = max(weights, tokens · token) + sequences · sequence + graph size · padded + KV read
+        + pairs · attention + (mixed, if it computes prompt tokens) + fixed
 
 `weights` is the time to stream the weights once, `token` the time of one token's arithmetic; a step pays the
 larger. KV that several sequences share is read once (`distinct`) or by each of them (`logical`): two
