@@ -58,7 +58,7 @@ def _span(text: str, catalog: Catalog) -> Span:
     first, _, last = text.partition("..")
     start = _calendar(first)
     end = _calendar(last) if last else start
-    if end.start < start.start or end.end < start.end:
+    if end.end <= start.start:
         raise ImpossiblePeriod(f"the period {text} ends before it begins")
     return Span(start.start, end.end)
 
