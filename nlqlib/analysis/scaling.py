@@ -21,7 +21,7 @@ from nlqlib.analysis.stats import Floats, Interval
 from nlqlib.records import Rule
 
 LITTLE_TOLERANCE = 0.05
-"""N and X·R agree within this share in a steady closed loop (measurement.md, statistics)."""
+"""N and X·R agree within this share in a steady closed loop."""
 BEYOND_TOLERANCE = 0.03
 """A fall of throughput smaller than this share is repeat noise, not retrograde scaling."""
 
