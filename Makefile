@@ -56,6 +56,7 @@ reproduce: $(READY)  ## run the notebooks against TARGET; finished points are ke
 	$(PY) -m nlqlib reproduce $(PARAMS)
 
 site: $(READY)  ## turn the executed notebooks into a static site in build/site
+	@ls build/executed/*/*.ipynb >/dev/null 2>&1 || $(MAKE) --no-print-directory reproduce
 	$(PY) -m nlqlib site
 
 test: $(READY) engine  ## all tests, the real engine among them
