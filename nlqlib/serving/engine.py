@@ -39,6 +39,7 @@ DEADLINE_S = 900.0
 """A cold disk, a slow machine and a GPU build that compiles together stay below this."""
 GRACE_S = 10.0
 """What vLLM gets to end in order; it needs about 2 s."""
+ENDING_S = 60.0
 KEEP_LOGS = 10
 
 
@@ -120,16 +121,17 @@ def start_engine(
     """
     wanted = wanted or settings()
     wanted = dataclasses.replace(wanted, flags=merge_flags(wanted.flags, flags))
-    found = _look(wanted, port, progress)
-    if found is None:
-        launch = (prepare or _installed)(wanted, progress)
+    launch = None
+    while True:
+        if found := _settled(progress):
+            engine_state.refuse_unless_same(found, wanted, port)
+            return _attach(wanted, found, progress, deadline_s)
+        launch = launch or (prepare or _installed)(wanted, progress)
         with supervisor.locked(engine_state.lock_file()):
-            found = _judge(wanted, port)  # another start may have been quicker
-            if found is None:
+            if engine_state.running() is None:  # else another start was quicker
                 begin = time.monotonic()
                 process, chosen = _spawn(wanted, launch, port)
-    if found is not None:
-        return _attach(wanted, found, progress, deadline_s)
+                break
     engine = Engine(wanted, chosen, process.pid, process.log, None, process)
     try:
         engine.startup_s = await_ready(process, chosen, begin=begin, deadline_s=deadline_s, progress=progress)
@@ -179,28 +181,23 @@ def _installed(wanted: EngineSettings, progress: Progress) -> Callable[[int], La
     return lambda port: Launch(serve_command(wanted, ready.python, ready.model, port), environment)
 
 
-def _look(wanted: EngineSettings, port: int | None, progress: Progress) -> engine_state.RunningEngine | None:
-    """The running engine if it is the wanted one; waits for one that is just ending."""
+def _settled(progress: Progress) -> engine_state.RunningEngine | None:
+    """The running engine, if any; waits for one that is just ending."""
+    begin = time.monotonic()
     told = False
-    while True:
-        with supervisor.locked(engine_state.lock_file()):
-            found = engine_state.running()
-        if not found or not found.ending:
-            break
+    while (found := _running()) and found.ending:
         if not told:
             progress("engine: waiting for the previous one to end")
         told = True
+        if time.monotonic() - begin > ENDING_S:
+            raise EngineError(f"the previous engine (process {found.pid}) does not end; end it and try again")
         time.sleep(POLL_S)
-    if found:
-        engine_state.refuse_unless_same(found, wanted, port)
     return found
 
 
-def _judge(wanted: EngineSettings, port: int | None) -> engine_state.RunningEngine | None:
-    found = engine_state.running()
-    if found:
-        engine_state.refuse_unless_same(found, wanted, port)
-    return found
+def _running() -> engine_state.RunningEngine | None:
+    with supervisor.locked(engine_state.lock_file()):
+        return engine_state.running()
 
 
 def _spawn(
@@ -230,8 +227,7 @@ def _attach(
     engine = Engine(wanted, found.port, found.pid, found.log, found.startup_s)
     deadline = time.monotonic() + deadline_s
     while not answers(engine.port):
-        with supervisor.locked(engine_state.lock_file()):
-            now = engine_state.running()
+        now = _running()
         if not now or now.pid != found.pid:
             raise EngineError(f"the engine we attached to ended; {last_words(found.log)}")
         if time.monotonic() > deadline:

@@ -91,6 +91,8 @@ def settings(environment: Mapping[str, str] | None = None, **flags: Flag) -> Eng
         raise EngineError(
             f"MODEL={chosen} is no directory; give one with a config.json, or a hub id such as {MODEL['cpu']}"
         )
+    if local and not (folder / "config.json").is_file():
+        raise EngineError(f"MODEL={chosen} has no config.json: it must be a Hugging Face model directory")
     source = str(folder.resolve()) if local else chosen
     return EngineSettings(
         build=build,

@@ -27,7 +27,7 @@ class RunningEngine:
     startup_s: Json | None
     """Seconds of each phase; `None` while it is starting."""
     ending: bool = False
-    """Its owner let go of it: it will be gone in seconds."""
+    """Its owner let go of it or is dead: it will be gone in seconds."""
 
 
 def state_file() -> Path:
@@ -55,7 +55,7 @@ def running() -> RunningEngine | None:
         log=Path(state["log"]),
         declared=state["declared"],
         startup_s=state.get("startup_s"),
-        ending=bool(state.get("ending")),
+        ending=bool(state.get("ending")) or not _lives(state, "owner"),
     )
 
 

