@@ -142,9 +142,9 @@ class _Writer:
 
     def run(self, fn: Callable[[], Measured]) -> Record:
         sweep(self.path.parent)
-        self._write("started", Measured())
-        _announce(self.key, "started", self.path)
         try:
+            self._write("started", Measured())
+            _announce(self.key, "started", self.path)
             return self._write("success", fn())
         except WriteError as error:
             self._announce_unwritten(str(error))

@@ -99,7 +99,7 @@ def passed(given: Mapping[str, str], known: Mapping[str, Json]) -> dict[str, Jso
 def suggestion(name: str, names: Iterable[str]) -> str:
     """`: did you mean …?`, or which names there are."""
     known = sorted(names)
-    close = difflib.get_close_matches(name.lower(), [n.lower() for n in known], n=3, cutoff=0.5)
+    close = difflib.get_close_matches(name.lower(), [n.lower() for n in known], n=3, cutoff=0.6)
     found = [n for n in known if n.lower() in close]
     if found:
         return f": did you mean {' or '.join(found)}?"
