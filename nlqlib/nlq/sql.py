@@ -219,7 +219,8 @@ def _spine(plan: _Plan, facts: Sequence[_Part]) -> list[_Part]:
     parts = []
     names = ", ".join(map(quoted, plan.dimensions))
     if plan.dimensions and (plan.grain or len(facts) > 1):
-        parts.append(_Part("groups", "\nUNION\n".join(f"SELECT {names} FROM {fact.name}" for fact in facts)))
+        each = "\nUNION\n".join(f"SELECT DISTINCT {names} FROM {fact.name}" for fact in facts)
+        parts.append(_Part("groups", each))
     if plan.grain:
         start, end = plan.period
         first = start_of(start, plan.grain, plan.catalog.first_weekday)
