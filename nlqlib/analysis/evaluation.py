@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from scipy.stats import binomtest
+from nlqlib.analysis.stats import wilson
 
 ANSWERED = frozenset({"ok", "length", "empty", "bad_json", "schema_violation", "constraint_not_applied"})
 """Outcomes in which the model spoke; all others are failures of the path, not of the meaning."""
@@ -50,11 +50,11 @@ class Share:
 
 
 def share(name: str, k: int, n: int) -> Share:
-    """`k` of `n` as a `Share`. Source of the interval: Wilson (1927)."""
+    """`k` of `n` as a `Share`."""
     if n == 0:
         return Share(name, k, n, None, None, None)
-    interval = binomtest(k, n).proportion_ci(method="wilson")
-    return Share(name, k, n, k / n, float(interval.low), float(interval.high))
+    low, high = wilson(k, n)
+    return Share(name, k, n, k / n, low, high)
 
 
 def answered(rows: Sequence[Judged]) -> list[Judged]:
