@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -87,3 +87,10 @@ def timeless(completion: Completion) -> Completion:
     gone: dict[str, Any] = dict.fromkeys(TIMES)
     n_tokens = len(completion.token_times_s)
     return replace(completion, error=error, token_times_s=(0.0,) * n_tokens, **gone)
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    """Wait for what another thread does; gives up after five seconds."""
+    async with asyncio.timeout(5):
+        while not happened():
+            await asyncio.sleep(0.005)

@@ -74,7 +74,7 @@ def fold(answer: Answer, payload: str | Json, now_s: float) -> None:
 def decode(answer: Answer, payload: str | bytes) -> Json | None:
     """`payload` as a JSON object, or `None` with the reason left in `answer.malformed`."""
     try:
-        value = json.loads(payload)
+        value = json.loads(payload if isinstance(payload, str) else payload.decode())
     except ValueError:
         sample = payload if isinstance(payload, str) else payload.decode(errors="replace")
         answer.malformed = f"it is not JSON: {sample[:120]!r}" if sample else "it is empty"

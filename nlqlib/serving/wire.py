@@ -5,6 +5,8 @@ which the bytes arrive.
 """
 
 import json
+from collections.abc import Hashable
+from typing import Any
 
 from nlqlib.records import ChatRequest, Json, Message
 from nlqlib.serving.endpoint import Endpoint
@@ -15,40 +17,67 @@ from nlqlib.serving.transport import SocketTransport, Transport
 HEADERS = {"content-type": "application/json", "accept-encoding": "identity", "user-agent": "nlqlib"}
 
 
-MESSAGES_KEPT = 512
-"""Lists of messages whose JSON is kept: a workload cycles through far fewer."""
+KEPT = 512
+"""Bodies and lists of messages whose JSON is kept: a workload cycles through far fewer."""
 
 
 class BodyEncoder:
-    """Request bodies as JSON. A workload repeats its prompts, so each list of messages is serialised once.
+    """Request bodies as JSON. A workload repeats its prompts and settings, so each is serialised once.
 
-    The list is recognised by its identity and kept, hence must not be changed after it was first sent.
+    Messages, contract and extra fields are recognised by their identity and kept, hence must not be changed
+    after they were first sent.
     """
 
     def __init__(self, model: str) -> None:
         self._model = model
         self._json = json.JSONEncoder(separators=(",", ":"))
-        self._kept: dict[int, tuple[tuple[Message, ...], bytes]] = {}
+        self._bodies: dict[Hashable, tuple[ChatRequest, bytes]] = {}
+        self._messages: dict[int, tuple[tuple[Message, ...], bytes]] = {}
 
     def encode(self, request: ChatRequest) -> bytes:
         """The body of POST /chat/completions."""
+        key = _key(request)
+        kept = self._bodies.get(key)
+        if kept is None:
+            kept = (request, self._encode(request))  # the request keeps alive whatever the key identifies
+            _keep(self._bodies, key, kept)
+        return kept[1]
+
+    def _encode(self, request: ChatRequest) -> bytes:
         rest = request.body(self._model)
         messages = rest.pop("messages")
         if "messages" in request.extra or "messages" in request.contract.fields:
             head = self._json.encode(messages).encode()
         else:
-            head = self._messages(request.messages, messages)
+            head = self._encode_messages(request.messages, messages)
         return b'{"messages":' + head + b"," + self._json.encode(rest)[1:].encode()
 
-    def _messages(self, key: tuple[Message, ...], messages: list[Json]) -> bytes:
-        kept = self._kept.get(id(key))
-        if kept is not None and kept[0] is key:
-            return kept[1]
-        if len(self._kept) >= MESSAGES_KEPT:
-            self._kept.clear()
-        encoded = self._json.encode(messages).encode()
-        self._kept[id(key)] = key, encoded
-        return encoded
+    def _encode_messages(self, given: tuple[Message, ...], messages: list[Json]) -> bytes:
+        kept = self._messages.get(id(given))
+        if kept is None:
+            kept = (given, self._json.encode(messages).encode())
+            _keep(self._messages, id(given), kept)
+        return kept[1]
+
+
+def _key(request: ChatRequest) -> Hashable:
+    """Equal for two requests whose bodies are the same because they are made of the same objects."""
+    return (
+        id(request.messages),
+        id(request.contract),
+        id(request.extra) if request.extra else None,
+        request.max_tokens,
+        request.temperature,
+        request.stream,
+        request.logprobs,
+        request.want_token_ids,
+    )
+
+
+def _keep(store: dict[Any, Any], key: Hashable, value: object) -> None:
+    if len(store) >= KEPT:
+        store.clear()
+    store[key] = value
 
 
 class WireClient(Completing):
