@@ -1,9 +1,14 @@
 """Targets are named, opened without contact, and refused in one line when they cannot be used."""
 
 import pytest
+from fake_server import serve
 
 from nlqlib.serving.endpoint import EndpointError
+from nlqlib.serving.identity import identify
+from nlqlib.serving.running import run
 from nlqlib.serving.target import TargetError, open_target
+from nlqlib.twin.app import create_app
+from nlqlib.twin.recordings import Recordings
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +52,7 @@ def test_a_url_is_named_without_its_host(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_named_target_finds_its_url_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TARGET_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("TARGET_NAME", "mine")
+    monkeypatch.setenv("MODEL", "m")
     assert open_target("mine").connection.endpoint.base_url == "http://127.0.0.1:9/v1"
 
 
@@ -65,3 +71,15 @@ def test_an_unknown_name_says_what_there_is() -> None:
 def test_an_unusable_url_is_refused_before_any_contact(url: str) -> None:
     with pytest.raises(EndpointError):
         open_target(url)
+
+
+def test_without_a_model_the_only_one_served_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serve(create_app(Recordings("the/only-model", {}))) as root:
+        target = open_target(f"{root}/v1")
+        assert target.connection.endpoint.model == "the/only-model"
+        assert run(identify(target)).model == "the/only-model"
+
+
+def test_an_endpoint_that_is_down_is_said_so() -> None:
+    with pytest.raises(TargetError, match="cannot be reached"):
+        open_target("http://127.0.0.1:9/v1").connection  # noqa: B018

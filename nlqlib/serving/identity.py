@@ -55,6 +55,12 @@ async def identify(target: Target) -> ServerIdentity:
     )
 
 
+async def sole_model(there: Connection) -> str:
+    """The name of the only model served. Raises `TargetError` where there are several or none."""
+    async with reader(there) as client:
+        return str((await _model_card(client, there))["id"])
+
+
 def _root(there: Connection) -> str:
     return there.endpoint.base_url.rstrip("/").removesuffix("/v1")
 
@@ -66,6 +72,10 @@ async def _model_card(client: httpx2.AsyncClient, there: Connection) -> Json:
     cards = {card["id"]: card for card in (page or {}).get("data", [])}
     if wanted is None and len(cards) == 1:
         return dict(next(iter(cards.values())))
+    if wanted is None:
+        raise TargetError(
+            f"the endpoint serves several models: set MODEL to one of {', '.join(sorted(cards))}"
+        )
     if wanted not in cards:
         raise TargetError(
             f"the endpoint does not serve {wanted}: set MODEL to one of {', '.join(sorted(cards))}"

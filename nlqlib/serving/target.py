@@ -7,7 +7,7 @@ nothing else knows which one it talks to.
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from nlqlib import paths
 from nlqlib.records import Clock, Json
 from nlqlib.serving.client import Client, Endpoint, make_client
 from nlqlib.serving.endpoint import parse_address
+from nlqlib.serving.running import run
 from nlqlib.twin import recordings as twin_recordings
 from nlqlib.twin.app import VERSION as TWIN_VERSION
 from nlqlib.twin.app import create_app
@@ -176,5 +177,14 @@ def _url(url: str) -> Target:
         can=frozenset({"metrics"} if metrics else ()),
         declared={"name": name, "model": model},
         speaker=model,
-        connect=lambda: Connection(endpoint, None, metrics),
+        connect=lambda: _with_model(Connection(endpoint, None, metrics)),
     )
+
+
+def _with_model(there: Connection) -> Connection:
+    """`there` with a model: the declared one, or the only one that is served. Raises `TargetError`."""
+    if there.endpoint.model is not None:
+        return there
+    from nlqlib.serving.identity import sole_model  # identity reads connections, which are defined here
+
+    return replace(there, endpoint=replace(there.endpoint, model=run(sole_model(there))))
