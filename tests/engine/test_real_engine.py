@@ -1,54 +1,114 @@
-"""The engine that was really started: its model, its processes, its start-up times."""
+"""What only a real vLLM can confirm: form of answers, the recordings, and our token counts."""
 
-import json
-import urllib.request
+from dataclasses import replace
+from typing import Any
 
-from nlqlib.serving import supervisor
-from nlqlib.serving.engine import Engine, start_engine
-from nlqlib.serving.engine_health import serves
-from nlqlib.serving.model_files import model_entry
+import httpx2
+import pytest
 
-OFFICIAL = "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046"
-CONVERTED = "d343342ac37f7e3a0e3977da4b33d4b64b6a9d428c0cf3137979440602814ba9"
-"""SHA-256 of the weights as the gguf package and torch unpack and round them, computed independently."""
+from nlqlib import paths, tokens
+from nlqlib.experiments.questions import Question, load_questions
+from nlqlib.nlq.catalog import Catalog, load_catalog
+from nlqlib.nlq.form import classify_answer
+from nlqlib.nlq.pipeline import contracts, prepare
+from nlqlib.nlq.prompt import build_messages
+from nlqlib.records import ChatRequest, Completion
+from nlqlib.serving.client import ClientKind, Endpoint, make_client
+from nlqlib.serving.running import run
+from nlqlib.twin.recordings import Recordings, load_recordings, slug
 
-
-def post(engine: Engine, path: str, body: dict[str, object]) -> dict:
-    request = urllib.request.Request(
-        engine.base_url.removesuffix("/v1") + path,
-        data=json.dumps(body).encode(),
-        headers={"Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request, timeout=120) as answer:
-        return json.load(answer)
-
-
-def test_it_serves_the_official_model_under_its_name(engine: Engine) -> None:
-    assert serves(engine.port, "Qwen/Qwen2.5-Coder-1.5B-Instruct")
-    seal = model_entry().seal()
-    assert seal["facts"]["gguf_sha256"] == OFFICIAL
-    assert seal["files"]["model.safetensors"]["sha256"] == CONVERTED
+pytestmark = pytest.mark.engine
+CATALOG: Catalog = load_catalog()
+THREE = load_questions("dev")[:3]
 
 
-def test_it_answers_and_says_how_much_was_cached(engine: Engine) -> None:
-    question = {"role": "user", "content": "Answer with one word: the capital of France? " * 3}
-    body = {"model": engine.model, "messages": [question], "max_tokens": 8, "temperature": 0}
-    assert post(engine, "/reset_prefix_cache", {}) is not None
-    first, second = (post(engine, "/v1/chat/completions", body) for _ in range(2))
-    assert "Paris" in first["choices"][0]["message"]["content"]
-    assert first["choices"][0]["message"]["content"] == second["choices"][0]["message"]["content"]
-    assert second["usage"]["prompt_tokens_details"]["cached_tokens"] is not None
+def ask(engine: Any, request: ChatRequest, kind: ClientKind = "wire") -> Completion:
+    async def go() -> Completion:
+        client = make_client(kind, Endpoint(engine.base_url, engine.model, timeout_s=300))
+        try:
+            return await client.complete(request)
+        finally:
+            await client.aclose()
+
+    return run(go())
 
 
-def test_its_processes_share_one_session_and_are_more_than_one(engine: Engine) -> None:
-    assert len(supervisor.session_members(engine.pid)) >= 3
+def constrained(question: Question) -> ChatRequest:
+    contract = contracts(CATALOG)["structured_outputs"]
+    return replace(prepare(question.question, CATALOG, contract=contract), want_token_ids=True)
 
 
-def test_every_start_up_phase_was_seen(engine: Engine) -> None:
-    assert all(seconds is not None for seconds in engine.startup_s.values())
-    assert engine.startup_s["total"] > 5
+@pytest.fixture(scope="module")
+def recordings(engine: Any) -> Recordings:
+    return load_recordings(paths.RECORDINGS / slug(engine.model))
 
 
-def test_a_second_start_attaches(engine: Engine) -> None:
-    with start_engine(progress=str) as second:
-        assert (second.pid, second.owned) == (engine.pid, False)
+@pytest.fixture(scope="module")
+def fresh(engine: Any) -> dict[str, Completion]:
+    """A constrained answer to each of the three questions, one after the other on a warm prefix."""
+    ask(engine, replace(constrained(THREE[0]), max_tokens=1))
+    return {q.id: ask(engine, constrained(q)) for q in THREE}
+
+
+@pytest.mark.parametrize("question", THREE, ids=lambda q: q.id)
+def test_structured_output_keeps_to_the_wire_schema(fresh: dict[str, Completion], question: Question) -> None:
+    done = fresh[question.id]
+    contract = contracts(CATALOG)["structured_outputs"]
+    assert done.outcome == "ok", done.error
+    assert classify_answer(done.text, done.finish_reason, contract) == ("ok", None)
+
+
+@pytest.mark.parametrize("question", THREE, ids=lambda q: q.id)
+def test_a_fresh_generation_has_as_many_tokens_as_its_recording(
+    fresh: dict[str, Completion], recordings: Recordings, question: Question
+) -> None:
+    done = fresh[question.id]
+    recorded = recordings.find(constrained(question).body(recordings.model))
+    assert recorded is not None
+    assert done.output_tokens == len(recorded.token_ids)
+    assert done.prompt_tokens == recorded.prompt_tokens
+
+
+def test_tokenize_gives_our_ids_on_every_prompt(engine: Any) -> None:
+    root = engine.base_url.removesuffix("/v1")
+    with httpx2.Client(trust_env=False, timeout=60) as client:
+        for question in load_questions("dev"):
+            messages = [dict(m) for m in build_messages(question.question, CATALOG)]
+            body = {"model": engine.model, "messages": messages}
+            told = client.post(f"{root}/tokenize", json=body).json()
+            assert told["tokens"] == tokens.encode(tokens.chat_text(messages))
+
+
+def test_both_clients_return_the_same_answer(engine: Any, fresh: dict[str, Completion]) -> None:
+    again = ask(engine, constrained(THREE[0]), "openai")
+    assert again.text == fresh[THREE[0].id].text
+    assert again.output_tokens == fresh[THREE[0].id].output_tokens
+
+
+def test_a_streamed_answer_has_a_first_token_before_its_end(engine: Any) -> None:
+    done = ask(engine, replace(constrained(THREE[0]), stream=True, max_tokens=8))
+    assert done.outcome == "length"
+    assert done.output_tokens == 8
+    assert done.start_s is not None and done.first_token_s is not None and done.end_s is not None
+    assert done.start_s < done.first_token_s < done.end_s
+
+
+def test_a_prompt_beyond_the_window_is_a_context_overflow(engine: Any) -> None:
+    long = ChatRequest("long", ({"role": "user", "content": "revenue by region " * 2_000},), max_tokens=8)
+    assert ask(engine, long).outcome == "context_overflow"
+
+
+def test_another_model_is_refused_as_such(engine: Any) -> None:
+    other = make_other(engine)
+    assert other.outcome == "wrong_model"
+
+
+def make_other(engine: Any) -> Completion:
+    async def go() -> Completion:
+        client = make_client("wire", Endpoint(engine.base_url, "somebody/else"))
+        try:
+            return await client.complete(constrained(THREE[0]))
+        finally:
+            await client.aclose()
+
+    return run(go())
