@@ -16,7 +16,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from nlqlib.nlq.catalog import Catalog, Fact, QuestionError, Unit
-from nlqlib.nlq.intent import Filter, Intent
+from nlqlib.nlq.intent import Filter, Intent, sorted_by
 from nlqlib.nlq.periods import parse_period, start_of, utc
 from nlqlib.nlq.sql_parts import (
     DEFAULT_TOP_N,
@@ -172,6 +172,9 @@ def _check(plan: _Plan, intent: Intent) -> None:
                 raise Unreachable(
                     f"{metric} cannot be split or filtered by {dimension}; only {' and '.join(able)} can"
                 )
+    by = sorted_by(intent)
+    if by is not None and by not in plan.catalog.metrics and plan.catalog.dimension(by).name not in plan.keys:
+        raise QuestionError(f"cannot sort by {by}: the answer is not split by it")
     if intent.query_type == "time_series" and intent.grain is None:
         raise QuestionError("a time series needs a grain: day, week, month, quarter or year")
     if intent.query_type == "top_n_by_metric" and not intent.dimensions:
