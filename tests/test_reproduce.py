@@ -96,12 +96,16 @@ def statuses(home: Path) -> dict[str, str]:
 
 
 def processes(home: Path) -> list[psutil.Process]:
-    """Processes that a run in `home` started: its path is in their command line."""
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        if process.pid != os.getpid() and str(home) in " ".join(process.info["cmdline"] or []):
-            found.append(process)
-    return found
+    """Driver, children and kernels of a run in `home`: they carry its `TEST_ARTIFACTS`."""
+    own = str(home / "artifacts")
+    return [p for p in psutil.process_iter() if _environment(p).get("TEST_ARTIFACTS") == own]
+
+
+def _environment(process: psutil.Process) -> dict[str, str]:
+    try:
+        return process.environ() if process.pid != os.getpid() else {}
+    except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+        return {}
 
 
 def table_row(out: str, name: str) -> list[str]:
@@ -291,6 +295,7 @@ def driver(home: Path) -> Iterator[subprocess.Popen[str]]:
     )
     try:
         wait_until(lambda: statuses(home) == {"a": "success", "b": "started"})
+        assert len(processes(home)) == 3  # the driver, papermill's process and the kernel
         yield process
     finally:
         process.kill()
