@@ -23,7 +23,8 @@ def plan(asked: Asked) -> Plan:
     """The plan of one notebook: requests, tokens and seconds of its missing points."""
     client: Any = asked.params.get("client") or "wire"
     study = Study.open(asked.notebook, asked.target, asked.profile, client)
-    missing = [s for s in NOTEBOOKS[asked.notebook](study, asked.params) if not study.retained(s)]
+    specs = NOTEBOOKS[asked.notebook](study, asked.params)
+    missing = [s for s in specs if asked.remeasure or not study.retained(s)]
     requests = sum(s.requests for s in missing)
     each_s = SECONDS[study.target.kind]
     seconds = sum(s.requests * each_s / (1 + SPEED_UP * (s.concurrency - 1)) for s in missing)
