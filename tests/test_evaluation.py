@@ -53,6 +53,12 @@ def test_a_failed_request_is_no_answer_and_an_unparseable_answer_is_wrong() -> N
     assert value("strict accuracy") == (1, 3)
 
 
+def test_the_kind_an_answer_names_is_read_whatever_its_form() -> None:
+    fenced = replace(PROSE, raw_kind="time_series")
+    found = {s.name: s for s in scores([fenced])}
+    assert (found["kind named right"].k, found["kind accuracy"].k) == (1, 0)
+
+
 def test_sql_execution_is_judged_over_valid_intents_alone() -> None:
     assert value("SQL executes") == (2, 2)
 

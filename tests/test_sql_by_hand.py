@@ -230,6 +230,12 @@ def test_a_filter_on_category_takes_only_the_matching_lines(tiny: World) -> None
     assert given == [("Consumer", Decimal(60), 2), ("Corporate", Decimal(15), 1)]
 
 
+def test_an_order_with_two_matching_lines_counts_once(tiny: World) -> None:
+    # Home 220 and Toys 75 on orders 1 (two lines), 2, 3, 6, 7, 9, 10; 295/7
+    either = where("category", "in", "Home", "Toys")
+    assert tiny.rows("revenue orders average_order_value", "", either) == [(Decimal(295), 7, 42.142857143)]
+
+
 def test_refunds_without_sales_leave_a_group_with_zero_and_without_a_rate(tiny: World) -> None:
     # January 2025: nothing sold; line 11 came back
     given = tiny.rows("refunds net_revenue return_rate", "region", period="2025-01")

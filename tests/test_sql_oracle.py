@@ -152,20 +152,31 @@ def test_the_builder_agrees_with_the_oracle(number: int, folder: Path) -> None:
     property_of()
 
 
+PLAIN = Intent(
+    evidence="",
+    query_type="breakdown",
+    metrics=("revenue", "refunds", "customers"),
+    dimensions=("region",),
+    filters=(),
+    period="all",
+    grain=None,
+    sort=None,
+    limit=None,
+)
+
+
 def test_every_form_of_period_agrees(folder: Path) -> None:
-    plain = Intent(
-        evidence="",
-        query_type="breakdown",
-        metrics=("revenue", "refunds", "customers"),
-        dimensions=("region",),
-        filters=(),
-        period="all",
-        grain=None,
-        sort=None,
-        limit=None,
-    )
     for period in PERIODS:
-        agree(plain.model_copy(update={"period": period}), SEEDS[0], folder)
+        agree(PLAIN.model_copy(update={"period": period}), SEEDS[0], folder)
+
+
+@pytest.mark.parametrize("name", CATALOG.dimensions)
+def test_every_operator_on_every_dimension_agrees(name: str, folder: Path) -> None:
+    known = (1001, 1002, 1005) if name == "customer" else CATALOG.dimensions[name].values[:3]
+    metrics = PLAIN.metrics if name in REACHED else ("refunds",)
+    for op in ("in", "not_in", "is_null", "not_null"):
+        wanted = Filter(field=name, op=op, values=known if op in LIST_OPS else ())
+        agree(PLAIN.model_copy(update={"metrics": metrics, "filters": (wanted,)}), SEEDS[0], folder)
 
 
 def test_at_least_300_intents_of_every_kind_were_compared() -> None:

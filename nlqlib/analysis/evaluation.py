@@ -24,13 +24,14 @@ class Judged:
     strict: bool
     """Equal to a gold in every field that counts."""
     kind: bool
-    """Same `query_type` as a gold."""
+    """Same `query_type` as a gold; an answer that cannot be parsed is wrong."""
     execution: bool | None
     """Same rows as a gold; `None` where the comparison could not be made."""
     executed: bool | None
     """The SQL built from the answer ran; `None` where there was no valid intent to build from."""
     gold_kind: str
     raw_kind: str | None
+    """The `query_type` that the answer names, whatever its form; `None` where it names none."""
     errors: tuple[str, ...] = ()
     """Error taxonomy: kind, metric, dimension, filter, period, grain, sort, limit, invalid."""
     output_tokens: int | None = None
@@ -64,6 +65,7 @@ def answered(rows: Sequence[Judged]) -> list[Judged]:
 
 CRITERIA: dict[str, Callable[[Judged], bool]] = {
     "schema compliance": lambda r: r.compliant,
+    "kind named right": lambda r: r.raw_kind == r.gold_kind,
     "kind accuracy": lambda r: r.kind,
     "strict accuracy": lambda r: r.strict,
     "execution accuracy": lambda r: bool(r.execution),
