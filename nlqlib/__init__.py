@@ -8,16 +8,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nlqlib.experiments.study import Study
+    from nlqlib.experiments.study import Study, say
     from nlqlib.plots import show
     from nlqlib.runs import run_metrics, runs
     from nlqlib.serving.running import run
     from nlqlib.serving.target import Target, TargetError, open_target
 
-__all__ = ["Study", "Target", "TargetError", "open_target", "run", "run_metrics", "runs", "show"]
+__all__ = ["Study", "Target", "TargetError", "open_target", "run", "run_metrics", "runs", "say", "show"]
 
 _HOMES = {
     "Study": "nlqlib.experiments.study",
+    "say": "nlqlib.experiments.study",
     "Target": "nlqlib.serving.target",
     "TargetError": "nlqlib.serving.target",
     "open_target": "nlqlib.serving.target",

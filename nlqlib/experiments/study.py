@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import pandas as pd
+from IPython.display import Markdown, display
 
 from nlqlib.artifacts import Measured, PointKey, Record, Store, source_digest
 from nlqlib.fingerprint import Kind
@@ -47,6 +48,7 @@ class Study:
     @classmethod
     def open(cls, notebook: str, target: str = "", profile: str = "", client: ClientKind = "wire") -> "Study":
         """The study of `target` for `notebook`; contacts nothing. Raises `TargetError`."""
+        pd.set_option("display.max_colwidth", None)  # a cut question or statement cannot be read
         opened = open_target(target)
         chosen: Any = profile or os.environ.get("PROFILE") or opened.profile
         if chosen not in ("full", "quick"):
@@ -90,8 +92,8 @@ class Study:
         return found is not None and found.current and not self.store.remeasure
 
     def banner(self) -> None:
-        """Print what this page's numbers are, and whose words are heard."""
-        print(self.statement())
+        """Show what this page's numbers are, and whose words are heard."""
+        say(f"*{self.statement()}*")
 
     def statement(self) -> str:
         """One sentence: the target, and how its numbers came about."""
@@ -118,3 +120,8 @@ def _origin(record: Record) -> Json:
         "fingerprint": record.body["fingerprint"][:8],
         "artifact": record.path.name,
     }
+
+
+def say(text: str) -> None:
+    """Show `text` as prose in a notebook: a sentence that reads a table or a figure."""
+    display(Markdown(text))
