@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from nlqlib.nlq.catalog import Catalog, QuestionError, load_catalog
 from nlqlib.nlq.intent import Filter, Grain, Intent, Kind, Op, Sort, check
+from nlqlib.nlq.schema import LIST_OPS
 from nlqlib.nlq.sql import build, execute
 from nlqlib.nlq.warehouse import Warehouse, open_warehouse
 
@@ -66,10 +67,8 @@ def conditions(draw: st.DrawFn, names: tuple[str, ...], metrics: tuple[str, ...]
         bounds = THRESHOLDS[CATALOG.metrics[metric].unit]
         return Filter(field=metric, op=op, values=(draw(st.sampled_from(bounds)),))
     name = draw(st.sampled_from(names))
-    listed = (
-        draw(st.lists(values(name), min_size=1, max_size=6, unique=True)) if op in ("in", "not_in") else []
-    )
-    return Filter(field=name, op=op, values=tuple(listed))
+    some = st.lists(values(name), min_size=1, max_size=6, unique=True)
+    return Filter(field=name, op=op, values=tuple(draw(some)) if op in LIST_OPS else ())
 
 
 @st.composite
