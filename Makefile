@@ -60,7 +60,8 @@ site: $(READY)  ## turn the executed notebooks into a static site in build/site
 	$(PY) -m nlqlib site
 
 test: $(READY) engine  ## all tests, the real engine among them
-	$(PY) -m pytest
+	$(PY) -m pytest tests/engine
+	$(PY) -m pytest -m "not engine"
 
 engine: $(READY)  ## install vLLM in an environment of its own and fetch, verify and convert the model
 	$(PY) -m nlqlib engine
