@@ -14,6 +14,7 @@ EPILOG = """examples:
   python -m nlqlib ask "revenue by region in 2024" --target local
   python -m nlqlib sql intent.json
   python -m nlqlib evaluate data/questions/dev.jsonl --condition baseline --out rows.jsonl
+  python -m nlqlib simulate scenario.json
   python -m nlqlib serve local --port 8000
 
 TARGET, MODEL, API_KEY_ENV and the other settings of a target come from the environment; see the README.
@@ -72,6 +73,7 @@ def parser() -> argparse.ArgumentParser:
     _sql(commands)
     _evaluate(commands)
     _engine(commands)
+    _twin(commands)
     return top
 
 
@@ -123,12 +125,27 @@ def _engine(commands: Commands) -> None:
     record.set_defaults(command=lambda a: _commands().record(a.target, a.set, a.contract, a.concurrency))
 
 
+def _twin(commands: Commands) -> None:
+    simulate = commands.add_parser("simulate", help="twin on an explicit request list → per-request times")
+    simulate.add_argument(
+        "scenario", help="a JSON file with engine, step_time and requests; - reads standard input"
+    )
+    simulate.add_argument("--json", action="store_true", help="JSON instead of a table")
+    simulate.set_defaults(command=lambda a: _twin_commands().simulate(a.scenario, a.json))
+
+
 def _target(command: argparse.ArgumentParser) -> None:
     default = os.environ.get("TARGET") or "twin"
     command.add_argument(
         "--target", default=default, help="twin, local or https://host/v1 (default: %(default)s)"
     )
     command.add_argument("--json", action="store_true", help="JSON instead of a table")
+
+
+def _twin_commands():  # type: ignore[no-untyped-def]
+    from nlqlib import commands_twin
+
+    return commands_twin
 
 
 def _commands():  # type: ignore[no-untyped-def]
