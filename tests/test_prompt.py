@@ -89,6 +89,24 @@ def test_the_examples_are_pretty_printed(prompt: str):
     assert all(example.intent.text(indent=2) in text for example in examples(prompt))
 
 
+def test_the_baseline_prompt_is_the_one_that_was_recorded():
+    assert prompt_sha256(CATALOG) == "7f75ed713770f48ccc5aa559ed3b4228d335419bf2374ddefde838d8b6be6303"
+
+
+def test_the_contrastive_examples_stand_in_pairs_and_a_note_says_what_sets_each_apart():
+    shown = examples("contrastive")
+    assert [bool(e.note) for e in shown] == [True, False] * (len(shown) // 2)
+    for one, other in zip(shown[::2], shown[1::2], strict=True):
+        assert one.intent.metrics == other.intent.metrics
+        changes = {"evidence": ""}
+        assert one.intent.model_copy(update=changes) != other.intent.model_copy(update=changes)
+
+
+def test_no_example_is_a_development_question():
+    asked = {q["question"].casefold() for q in DEV}
+    assert not {e.question.casefold() for name in PROMPTS for e in examples(name)} & asked
+
+
 def test_the_hash_is_that_of_the_system_message():
     assert len(prompt_sha256(CATALOG)) == 64
     assert prompt_sha256(CATALOG) == prompt_sha256(CATALOG, "baseline")
@@ -111,7 +129,7 @@ def test_a_question_of_the_longest_allowed_length_is_taken():
 
 
 def test_an_unknown_prompt_is_refused_with_those_that_exist():
-    with pytest.raises(UnknownPrompt, match="there is no prompt 'basline'; there are baseline"):
+    with pytest.raises(UnknownPrompt, match="there is no prompt 'basline'; there are baseline, contrastive"):
         build_messages("revenue by region", CATALOG, "basline")
 
 

@@ -18,7 +18,7 @@ from nlqlib.paths import DATA
 from nlqlib.records import Message
 
 FOLDER = DATA / "prompts"
-PROMPTS = ("baseline",)
+PROMPTS = ("baseline", "contrastive")
 """Prompts that exist, by name."""
 MAX_QUESTION_CHARS = 2000
 """About 450 tokens of English: with a prompt of 3,400 and 256 to answer it still fits a window of 4,096."""
