@@ -6,8 +6,11 @@ import pytest
 
 from nlqlib.analysis.evaluation import (
     Judged,
+    against,
+    clustered_interval,
     confusion,
     majority_baseline,
+    pair_consistency,
     scores,
     share,
     taxonomy,
@@ -79,3 +82,43 @@ def test_the_majority_class_is_a_baseline_over_answered_questions() -> None:
     found = majority_baseline(ROWS)
     assert (found.k, found.n) == (2, 3)
     assert majority_baseline([]).value is None
+
+
+def judged(name: str, right: bool, cluster: str = "") -> Judged:
+    return replace(RIGHT, question_id=name, strict=right, cluster=cluster)
+
+
+def test_a_pair_is_consistent_when_both_are_right_and_a_question_alone_is_no_pair() -> None:
+    rows = [judged("a", True, "x"), judged("b", True, "x"), judged("c", True, "y"), judged("d", False, "y")]
+    found = pair_consistency([*rows, judged("e", True, "z"), judged("f", True)])
+    assert (found.k, found.n) == (1, 2)
+
+
+def test_without_pairs_there_is_no_consistency() -> None:
+    assert pair_consistency([judged("a", True), judged("b", True)]).value is None
+
+
+def test_drawing_whole_pairs_widens_the_interval_of_answers_that_go_together() -> None:
+    together = [judged(f"{c}{i}", c % 2 == 0, str(c)) for c in range(20) for i in range(2)]
+    apart = [replace(row, cluster="") for row in together]
+    wide, narrow = clustered_interval(together), clustered_interval(apart)
+    assert wide is not None and narrow is not None
+    assert wide.low <= 0.5 <= wide.high
+    assert wide.high - wide.low > 1.2 * (narrow.high - narrow.low)
+    assert clustered_interval(together) == wide, "the same seed draws the same"
+
+
+def test_conditions_are_compared_question_by_question_with_holms_adjustment() -> None:
+    reference = [judged(str(i), i < 2) for i in range(10)]
+    better = [judged(str(i), i >= 1) for i in range(10)]
+    found = {p.name: p for p in against(reference, {"better": better, "same": reference})}
+    assert (found["better"].only_first, found["better"].only_second) == (1, 8)
+    assert found["better"].p == pytest.approx(2 * 10 / 2**9)  # 9 discordant: 2·(C(9,0)+C(9,1))/2⁹
+    assert found["better"].p_holm == pytest.approx(2 * found["better"].p)
+    assert (found["same"].p, found["same"].p_holm) == (1.0, 1.0)
+
+
+def test_a_comparison_leaves_out_what_one_of_the_two_did_not_answer() -> None:
+    [found] = against([judged("q1", True), judged("q9", True)], {"x": [judged("q1", False), FAILED]})
+    assert (found.n, found.only_first) == (1, 1)
+    assert against([RIGHT], {}) == []

@@ -4,10 +4,10 @@ An answer that cannot be parsed is wrong; a request that failed is no answer, an
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from nlqlib.analysis.stats import wilson
+from nlqlib.analysis.stats import Interval, cluster_bootstrap, holm, mcnemar, wilson
 
 ANSWERED = frozenset({"ok", "length", "empty", "bad_json", "schema_violation", "constraint_not_applied"})
 """Outcomes in which the model spoke; all others are failures of the path, not of the meaning."""
@@ -36,6 +36,8 @@ class Judged:
     """Error taxonomy: kind, metric, dimension, filter, period, grain, sort, limit, invalid."""
     output_tokens: int | None = None
     e2e_s: float | None = None
+    cluster: str = ""
+    """Questions of one cluster belong together: the two of a contrast pair, or variants of one wording."""
 
 
 @dataclass(frozen=True)
@@ -96,3 +98,53 @@ def majority_baseline(rows: Sequence[Judged]) -> Share:
     spoken = answered(rows)
     commonest = Counter(r.gold_kind for r in spoken).most_common(1)
     return share("majority class", commonest[0][1] if commonest else 0, len(spoken))
+
+
+def pair_consistency(rows: Sequence[Judged]) -> Share:
+    """Clusters of two questions or more in which every answer is strictly right."""
+    clusters: dict[str, list[bool]] = {}
+    for row in answered(rows):
+        clusters.setdefault(row.cluster or row.question_id, []).append(row.strict)
+    pairs = [right for right in clusters.values() if len(right) > 1]
+    return share("pair consistency", sum(map(all, pairs)), len(pairs))
+
+
+def clustered_interval(rows: Sequence[Judged], seed: int = 0) -> Interval | None:
+    """95 % interval of strict accuracy when whole clusters are drawn; `None` below two clusters.
+
+    Wilson's interval takes questions for independent, which the two of a pair are not.
+    """
+    spoken = answered(rows)
+    names = [row.cluster or row.question_id for row in spoken]
+    return cluster_bootstrap([float(row.strict) for row in spoken], names, seed=seed)
+
+
+@dataclass(frozen=True)
+class Paired:
+    """One condition against another on the questions that both answered."""
+
+    name: str
+    n: int
+    only_first: int
+    """Strictly right only under the reference."""
+    only_second: int
+    """Strictly right only under the condition."""
+    p: float
+    """Exact two-sided McNemar test."""
+    p_holm: float
+    """Adjusted by Holm over all conditions of the comparison."""
+
+
+def against(reference: Sequence[Judged], conditions: Mapping[str, Sequence[Judged]]) -> list[Paired]:
+    """Every one of `conditions`, by name, against `reference`, with Holm's adjustment over all of them."""
+    found = [_paired(name, reference, rows) for name, rows in conditions.items()]
+    adjusted = holm([one.p for one in found]) if found else ()
+    return [replace(one, p_holm=p) for one, p in zip(found, adjusted, strict=True)]
+
+
+def _paired(name: str, reference: Sequence[Judged], rows: Sequence[Judged]) -> Paired:
+    first = {row.question_id: row.strict for row in answered(reference)}
+    both = [(first[row.question_id], row.strict) for row in answered(rows) if row.question_id in first]
+    lost, won = both.count((True, False)), both.count((False, True))
+    p = mcnemar(lost, won)
+    return Paired(name, len(both), lost, won, p, p)

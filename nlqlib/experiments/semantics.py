@@ -196,5 +196,5 @@ def judged_rows(record: Record) -> list[Judged]:
 
 
 def _judged(row: Json) -> Judged:
-    known: Json = {k: row[k] for k in Judged.__dataclass_fields__}
+    known: Json = {k: row[k] for k in Judged.__dataclass_fields__ if k in row}
     return Judged(**(known | {"errors": tuple(row["errors"])}))
