@@ -23,7 +23,6 @@ from nlqlib.nlq.sql import Result, build, execute
 from nlqlib.nlq.warehouse import open_warehouse
 from nlqlib.records import Completion, Json
 from nlqlib.reproduce import main as run_notebooks
-from nlqlib.serving.running import run
 from nlqlib.serving.target import Target, open_target
 
 SHOWN_ROWS = 40
@@ -48,7 +47,7 @@ def ask(question: str, target: str, as_json: bool) -> int:
             finally:
                 await client.aclose()
 
-        found = run(go())
+        found = opened.run(go())
     if found.result is None or found.final is None:
         print(f"nlqlib: no answer; {found.error}", file=sys.stderr)
         return 1
@@ -128,7 +127,7 @@ def evaluate(source: str, target: str, name: str, concurrency: int, out: str | N
         warehouse = stack.enter_context(open_warehouse())
         catalog = warehouse.lookups(load_catalog())
         questions = load_questions(source, catalog)
-        completions: list[Completion] = run(ask_all(opened, questions, how, catalog, concurrency))[0]
+        completions: list[Completion] = opened.run(ask_all(opened, questions, how, catalog, concurrency))[0]
         rows_of = executor(warehouse, catalog)
         pairs = [judge(q, c, catalog, rows_of) for q, c in zip(questions, completions, strict=True)]
     if out:

@@ -42,10 +42,10 @@ def test_another_parameter_is_another_point(study: Study) -> None:
     assert not study.retained(Spec("one", {"n": 2}, SPEC.modules))
 
 
-def test_the_twin_says_whose_words_it_replays_and_that_it_has_no_clock(study: Study) -> None:
+def test_the_twin_says_what_is_modelled_and_whose_words_it_replays(study: Study) -> None:
     said = study.statement()
     assert "replayed from recordings of Qwen/Qwen2.5-Coder-1.5B-Instruct" in said
-    assert "every latency is missing" in said
+    assert "times modelled (Qwen2.5-3B-Instruct on one NVIDIA L4" in said and "virtual time" in said
 
 
 def test_an_unknown_profile_is_refused() -> None:

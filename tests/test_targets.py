@@ -1,5 +1,8 @@
 """Targets are named, opened without contact, and refused in one line when they cannot be used."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from fake_server import serve
 
@@ -7,8 +10,10 @@ from nlqlib.serving.endpoint import EndpointError
 from nlqlib.serving.identity import identify
 from nlqlib.serving.running import run
 from nlqlib.serving.target import TargetError, open_target
+from nlqlib.twin import model as twins
 from nlqlib.twin.app import create_app
 from nlqlib.twin.recordings import Recordings
+from nlqlib.twin.words import Replayed
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +32,8 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_twin_is_the_default_and_says_whose_words_it_replays() -> None:
     target = open_target()
-    assert (target.kind, target.clock, target.tag) == ("twin", None, "replayed")
+    assert (target.kind, target.clock, target.tag) == ("twin", "virtual", "replayed")
+    assert target.time_tag == "modelled" and "L4" in (target.models or "")
     assert target.speaker == "Qwen/Qwen2.5-Coder-1.5B-Instruct"
     assert not target.connected
 
@@ -74,7 +80,7 @@ def test_an_unusable_url_is_refused_before_any_contact(url: str) -> None:
 
 
 def test_without_a_model_the_only_one_served_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serve(create_app(Recordings("the/only-model", {}))) as root:
+    with serve(create_app(Replayed(Recordings("the/only-model", {})), twins.load())) as root:
         target = open_target(f"{root}/v1")
         assert target.connection.endpoint.model == "the/only-model"
         assert run(identify(target)).model == "the/only-model"
@@ -83,3 +89,38 @@ def test_without_a_model_the_only_one_served_is_taken(monkeypatch: pytest.Monkey
 def test_an_endpoint_that_is_down_is_said_so() -> None:
     with pytest.raises(TargetError, match="cannot be reached"):
         open_target("http://127.0.0.1:9/v1").connection  # noqa: B018
+
+
+def test_a_variant_of_the_twin_declares_what_is_different() -> None:
+    target = open_target("twin")
+    four = target.engine(words="synthetic", max_num_seqs=4)
+    assert four.declared["limits"] == {"max_num_seqs": 4}
+    assert four.declared["words"] == "synthetic" and target.declared["words"] == "recordings"
+    assert four.connection.app is not target.engine().connection.app
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        ({"max_num_seq": 4}, "did you mean max_num_seqs"),
+        ({"max_num_seqs": 0}, "at least 1"),
+        ({"words": "poems"}, "recordings or synthetic"),
+        ({"words": "synthetic", "output_tokens": -3}, "the mean must be"),
+        ({"twin": "h100"}, "there are: l4-qwen2.5-3b"),
+    ],
+)
+def test_a_twin_that_cannot_be_is_refused_in_one_line(flags: dict[str, Any], told: str) -> None:
+    with pytest.raises(TargetError, match=told):
+        open_target("twin").engine(**flags)
+
+
+def test_the_engine_behind_a_url_is_not_ours_to_restart() -> None:
+    with pytest.raises(TargetError, match="once for each deployment"):
+        open_target("http://h/v1").engine(max_num_seqs=4)
+
+
+def test_the_document_of_a_twin_may_be_named_by_its_path(tmp_path: Path) -> None:
+    copy = tmp_path / "mine.json"
+    copy.write_text(twins.dumps(twins.document() | {"name": "mine"}), encoding="utf-8")
+    declared = open_target("twin").engine(twin=str(copy)).declared
+    assert declared["twin"] == "mine" and str(tmp_path) not in str(declared)

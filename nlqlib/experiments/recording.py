@@ -14,7 +14,6 @@ from nlqlib.nlq.pipeline import contracts, prepare
 from nlqlib.nlq.prompt import prompt_sha256
 from nlqlib.records import ChatRequest, Completion, Json, ServerIdentity
 from nlqlib.serving.identity import identify
-from nlqlib.serving.running import run
 from nlqlib.serving.target import Target, TargetError
 from nlqlib.twin.recordings import Recording, request_key, save_recordings, slug
 
@@ -33,7 +32,7 @@ def record(
     catalog = load_catalog()
     questions = load_questions(source, catalog)
     asked = _requests(questions, contract, prompt, catalog)
-    server, completions = run(_ask(target, asked, concurrency))
+    server, completions = target.run(_ask(target, asked, concurrency))
     if server.model is None:
         raise TargetError("the endpoint does not say which model it serves: nothing was recorded")
     failed = [c for c in completions if c.outcome not in RECORDED or c.token_ids is None]

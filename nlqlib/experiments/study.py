@@ -13,7 +13,6 @@ from nlqlib.fingerprint import Kind
 from nlqlib.nlq.catalog import Catalog, load_catalog
 from nlqlib.records import Json, Workload
 from nlqlib.serving.client import ClientKind
-from nlqlib.serving.running import run
 from nlqlib.serving.target import MEASUREMENT_VERSION, Target, TargetError, open_target
 
 T = TypeVar("T")
@@ -65,7 +64,7 @@ class Study:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """The result of `coroutine` on the target's loop."""
-        return run(coroutine)
+        return self.target.run(coroutine)
 
     def key(self, spec: "Spec") -> PointKey:
         """The identity of the point `spec` on this target."""
@@ -100,8 +99,8 @@ class Study:
         speaker = self.target.speaker or "the model the endpoint serves"
         if self.target.kind == "twin":
             return (
-                f"target twin: answers replayed from recordings of {speaker}; "
-                "the twin has no clock yet, so every latency is missing"
+                f"target twin: times modelled ({self.target.models}, in virtual time); "
+                f"words replayed from recordings of {speaker}"
             )
         return f"target {self.target.name} ({self.profile} profile): everything measured; model {speaker}"
 

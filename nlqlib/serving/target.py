@@ -6,20 +6,20 @@ nothing else knows which one it talks to.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, Literal, TypeVar
 
-from nlqlib import paths
+import uvloop
+
 from nlqlib.records import Clock, Json
 from nlqlib.serving.client import Client, Endpoint, make_client
 from nlqlib.serving.endpoint import parse_address
-from nlqlib.serving.running import run
-from nlqlib.twin import recordings as twin_recordings
-from nlqlib.twin.app import VERSION as TWIN_VERSION
-from nlqlib.twin.app import create_app
+from nlqlib.serving.running import NewLoop, run
 
+T = TypeVar("T")
 Kind = Literal["twin", "local", "url"]
 TIMEOUT_S = 600.0
 MEASUREMENT_VERSION = "1"
@@ -37,8 +37,7 @@ class Target:
     name: str
     """Names its artifacts: `twin`, `local` or `TARGET_NAME`; never a host."""
     kind: Kind
-    clock: Clock | None
-    """`None`: the endpoint has no clock, so every latency is missing."""
+    clock: Clock
     can: frozenset[str]
     """Which of `restart`, `set_limits`, `reset_cache`, `metrics` are possible."""
     declared: Json
@@ -46,6 +45,11 @@ class Target:
     speaker: str | None
     """The model whose words are heard: the served one, or the recorded one on the twin."""
     connect: Callable[[], "Connection"] = field(repr=False, compare=False)
+    models: str | None = None
+    """The endpoint that is modelled, where it is not a real one."""
+    new_loop: NewLoop = field(default=uvloop.new_event_loop, repr=False, compare=False)
+    """Makes the event loop in which this target is measured."""
+    variant: Callable[[Mapping[str, Any]], "Target"] | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def connection(self) -> "Connection":
@@ -62,6 +66,11 @@ class Target:
         return "replayed" if self.kind == "twin" else "measured"
 
     @property
+    def time_tag(self) -> Literal["modelled", "measured"]:
+        """How times, and all that follows from them, must be named."""
+        return "modelled" if self.kind == "twin" else "measured"
+
+    @property
     def profile(self) -> Literal["full", "quick"]:
         """The default profile: `quick` where every request costs seconds."""
         return "quick" if self.kind == "local" else "full"
@@ -74,7 +83,20 @@ class Target:
     def client(self, kind: Literal["wire", "openai"] = "wire") -> Client:
         """A client of this endpoint; it belongs to the loop that is running."""
         there = self.connection
-        return make_client(kind, there.endpoint, app=there.app, clock=self.clock is not None)
+        return make_client(kind, there.endpoint, app=there.app)
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """The result of `coroutine` on a loop of this target's clock."""
+        return run(coroutine, self.new_loop)
+
+    def engine(self, **flags: Any) -> "Target":
+        """A variant of this target with other settings and a fresh engine; raises `TargetError`."""
+        if self.variant is None:
+            raise TargetError(
+                f"the engine of target {self.name} is not ours to restart: deploy it with these settings and "
+                "run the notebook once for each deployment"
+            )
+        return self.variant(flags)
 
     def close(self) -> None:
         """Let go of the endpoint; an engine that this target started ends here."""
@@ -102,7 +124,9 @@ def open_target(spec: str | None = None, progress: Callable[[str], None] = print
     """
     spec = spec or os.environ.get("TARGET") or "twin"
     if spec == "twin":
-        return _twin()
+        from nlqlib.serving.twin_target import open_twin  # builds targets, which are defined here
+
+        return open_twin()
     if spec == "local":
         return _local(progress)
     url = spec if "://" in spec else os.environ.get("TARGET_URL", "")
@@ -114,31 +138,11 @@ def open_target(spec: str | None = None, progress: Callable[[str], None] = print
     return _url(url)
 
 
-def _twin() -> Target:
-    folders = sorted(p for p in paths.RECORDINGS.iterdir() if p.is_dir()) if paths.RECORDINGS.exists() else []
-    if not folders:
-        raise TargetError("the twin has nothing to replay: data/recordings/ is empty; run `make record`")
-    recorded = twin_recordings.load_recordings(folders[0])
-    endpoint = Endpoint("http://twin/v1", recorded.model, timeout_s=TIMEOUT_S)
-    app = create_app(recorded)
-    return Target(
-        name="twin",
-        kind="twin",
-        clock=None,
-        can=frozenset(),
-        declared={"name": "twin", "model": recorded.model, "recordings": recorded.sha256},
-        speaker=recorded.model,
-        connect=lambda: Connection(
-            endpoint, app, ("http://twin/metrics",), {"engine": "twin", "version": TWIN_VERSION}
-        ),
-    )
-
-
-def _local(progress: Callable[[str], None]) -> Target:
+def _local(progress: Callable[[str], None], flags: Mapping[str, Any] = MappingProxyType({})) -> Target:
     from nlqlib.serving.engine import start_engine  # only this target needs what installs and starts engines
     from nlqlib.serving.engine_settings import settings as wanted_engine
 
-    settings = wanted_engine()
+    settings = wanted_engine(**flags)
 
     def connect() -> Connection:
         started = start_engine(settings, progress=progress)
@@ -154,6 +158,7 @@ def _local(progress: Callable[[str], None]) -> Target:
         declared={"name": "local", "model": settings.model, "settings": settings.declared()},
         speaker=settings.model,
         connect=connect,
+        variant=lambda more: _local(progress, {**flags, **more}),
     )
 
 

@@ -78,9 +78,14 @@ class Histogram:
 
 
 class Counters:
-    """Everything that only grows. Requests in flight and blocks are gauges: ask the scheduler."""
+    """Everything that only grows. Requests in flight and blocks are gauges: ask the scheduler.
 
-    def __init__(self) -> None:
+    `frontend_s`: what a request spends between the HTTP server and the engine. It counts towards the time to
+    the first token and end to end, as the server sees them, and towards no phase of the engine.
+    """
+
+    def __init__(self, frontend_s: float = 0.0) -> None:
+        self.frontend_s = frontend_s
         self.steps = 0
         self.aborted = 0
         self.prompt_tokens = 0
@@ -122,7 +127,13 @@ class Counters:
         arrival, scheduled, first, last = times.T
         for name, values in zip(
             PHASES,
-            (scheduled - arrival, first - scheduled, last - first, last - scheduled, last - arrival),
+            (
+                scheduled - arrival,
+                first - scheduled,
+                last - first,
+                last - scheduled,
+                last - arrival + self.frontend_s,
+            ),
             strict=True,
         ):
             self._by_phase[name].observe_all(values)

@@ -46,10 +46,16 @@ class Event(NamedTuple):
 class Replica:
     """One engine. All times are seconds of the caller's clock and must not go backwards."""
 
-    def __init__(self, limits: EngineLimits, step_time: StepTime, table: HashTable | None = None) -> None:
+    def __init__(
+        self,
+        limits: EngineLimits,
+        step_time: StepTime,
+        table: HashTable | None = None,
+        frontend_s: float = 0.0,
+    ) -> None:
         self.limits, self.step_time = limits, step_time
         self.scheduler = Scheduler(limits, table)
-        self.counters = Counters()
+        self.counters = Counters(frontend_s)
         self._current: Run | None = None
         self._ready: Run | None = None
         self._asked = False
@@ -226,7 +232,7 @@ class Replica:
         for seq in run.batch.completed:
             if seq.first_token_s is None:
                 seq.first_token_s = at
-                self.counters.time_to_first_token.observe(at - seq.arrival_s)
+                self.counters.time_to_first_token.observe(at - seq.arrival_s + self.counters.frontend_s)
                 self.counters.prompt_tokens += seq.prompt_tokens
             elif seq.last_token_s is not None:
                 self.counters.inter_token_latency.observe(at - seq.last_token_s)
