@@ -1,7 +1,6 @@
 """Where the twin's words come from: recordings of a real model, or lengths drawn from a distribution."""
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from nlqlib.twin.asked import Asked
 from nlqlib.twin.recordings import Recordings
 
 _DRAWN_AT_ONCE = 1024
+_KEPT = 1024  # requests whose recording is remembered
 FILLER = "word "
 
 
@@ -68,6 +68,7 @@ class Drawn:
         self._recordings, self._mean, self._sd, self._seed = recordings, mean, sd, seed
         self._random = np.random.default_rng(seed)
         self._lengths: list[int] = []
+        self._texts: dict[Asked, str | None] = {}
 
     @property
     def model(self) -> str:
@@ -80,7 +81,7 @@ class Drawn:
         wanted = asked.max_tokens if asked.body.get("ignore_eos") else self._next()
         n = min(wanted, asked.max_tokens)
         ended = wanted < asked.max_tokens or (wanted == asked.max_tokens and not asked.body.get("ignore_eos"))
-        return Answer(self._text(asked.body, n), "stop" if ended else "length", n)
+        return Answer(self._text(asked) or FILLER * n, "stop" if ended else "length", n)
 
     def about(self) -> Json:
         return {
@@ -97,6 +98,10 @@ class Drawn:
             self._lengths = [int(n) for n in np.maximum(1, np.rint(drawn))][::-1]
         return self._lengths.pop()
 
-    def _text(self, body: Mapping[str, Any], n: int) -> str:
-        recording = self._recordings.find(body)
-        return recording.text if recording is not None else FILLER * n
+    def _text(self, asked: Asked) -> str | None:
+        if asked not in self._texts:
+            if len(self._texts) >= _KEPT:
+                self._texts.clear()
+            recording = self._recordings.find(asked.body)
+            self._texts[asked] = None if recording is None else recording.text
+        return self._texts[asked]
