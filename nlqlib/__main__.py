@@ -16,6 +16,7 @@ EPILOG = """examples:
   python -m nlqlib evaluate data/questions/dev.jsonl --condition baseline --out rows.jsonl
   python -m nlqlib simulate scenario.json
   python -m nlqlib serve local --port 8000
+  python -m nlqlib serve twin --port 8001 --words synthetic
 
 TARGET, MODEL, API_KEY_ENV and the other settings of a target come from the environment; see the README.
 """
@@ -112,9 +113,16 @@ def _evaluate(commands: Commands) -> None:
 
 def _engine(commands: Commands) -> None:
     serve = commands.add_parser("serve", help="an endpoint in real time, until Ctrl-C")
-    serve.add_argument("what", choices=["local"])
+    serve.add_argument("what", choices=["local", "twin"])
     serve.add_argument("--port", type=int, help="port on the loopback (default: a free one)")
-    serve.set_defaults(command=lambda a: _commands().serve(a.port))
+    twin = serve.add_argument_group("serve twin")
+    twin.add_argument("--twin", help="name or file of a twin document (default: the article's L4)")
+    twin.add_argument("--words", choices=["recordings", "synthetic"], help="replayed, or lengths drawn")
+    twin.add_argument("--output-tokens", type=float, help="mean of the lengths drawn (default: 115)")
+    twin.add_argument("--output-sd", type=float, help="their spread (default: 3)")
+    twin.add_argument("--seed", type=int, help="seed of the lengths drawn (default: 0)")
+    twin.add_argument("--max-num-seqs", type=int, help="sequences running at once (default: the document's)")
+    serve.set_defaults(command=_serve)
     install = commands.add_parser("engine", help="install vLLM and its model into the cache")
     install.set_defaults(command=lambda a: _commands().install())
     record = commands.add_parser("record", help="record a real model's answers for the twin to replay")
@@ -123,6 +131,16 @@ def _engine(commands: Commands) -> None:
     record.add_argument("--contract", help="one output contract (default: each of the three recorded ones)")
     record.add_argument("--concurrency", type=int, default=1, help="requests in flight (default: 1)")
     record.set_defaults(command=lambda a: _commands().record(a.target, a.set, a.contract, a.concurrency))
+
+
+def _serve(args: argparse.Namespace) -> int:
+    if args.what == "local":
+        return int(_commands().serve(args.port))
+    from nlqlib import commands_serve
+
+    names = ("twin", "words", "output_tokens", "output_sd", "seed", "max_num_seqs")
+    settings = commands_serve.twin_settings(**{name: getattr(args, name) for name in names})
+    return commands_serve.twin(args.port, settings)
 
 
 def _twin(commands: Commands) -> None:

@@ -82,9 +82,8 @@ def open_twin(settings: TwinSettings | None = None) -> Target:
     )
 
 
-def serve_app(settings: TwinSettings | None = None) -> TwinApp:
+def twin_app(settings: TwinSettings) -> TwinApp:
     """The same endpoint as an application to be served on a socket, in real time."""
-    settings = settings or TwinSettings(twin=os.environ.get("TWIN") or twins.DEFAULT)
     return create_app(make_words(settings, recordings()), twin_model(settings))
 
 
