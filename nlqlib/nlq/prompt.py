@@ -81,7 +81,12 @@ def prompt_sha256(catalog: Catalog, prompt: str = "baseline") -> str:
 
 def system_text(catalog: Catalog, prompt: str = "baseline") -> str:
     """The system message of `prompt`, with the catalog and the examples filled in. Raises `UnknownPrompt`."""
-    text, examples = _files(prompt)
+    text, shown = _files(prompt)
+    return filled(text, catalog, shown)
+
+
+def filled(text: str, catalog: Catalog, shown: Iterable[Example] = ()) -> str:
+    """`text` with the places for the catalog and for the examples `shown` filled in."""
     places = {
         "today": f"{catalog.today:%A}, {catalog.today}",
         "first_day": str(catalog.first_day),
@@ -90,7 +95,7 @@ def system_text(catalog: Catalog, prompt: str = "baseline") -> str:
         "metrics": "\n".join(map(_metric_line, catalog.metrics.values())),
         "dimensions": "\n".join(map(_dimension_line, catalog.dimensions.values())),
         "reach": _reach(catalog),
-        "examples": "\n\n".join(map(_example_text, examples)),
+        "examples": "\n\n".join(map(_example_text, shown)),
     }
     return re.sub(r"<<(\w+)>>", lambda place: places[place[1]], text).strip()
 
