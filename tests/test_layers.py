@@ -34,6 +34,7 @@ FLOORS = {
     "files": 1,
     "fingerprint": 1,
     "locking": 1,
+    "metric_names": 1,
     "provenance": 1,
     "redaction": 1,
     "scratch": 1,
