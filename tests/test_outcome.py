@@ -177,3 +177,11 @@ def test_usage_of_the_last_chunk_counts_and_not_the_number_of_chunks() -> None:
 def test_counts_that_are_no_numbers_are_missing() -> None:
     got = whole({"choices": [{"message": {"content": "a"}}], "usage": {"completion_tokens": "37"}})
     assert (got.output_tokens, got.prompt_tokens, got.cached_tokens) == (None, None, None)
+
+
+def test_an_answer_of_exactly_the_fixed_length_asked_for_is_whole() -> None:
+    answer = Answer(finish_reason="length", output_tokens=16)
+    answer.parts.append("words")
+    assert of_answer(answer, 16, fixed=True).outcome == "ok"
+    assert of_answer(answer, 16).outcome == "length"
+    assert of_answer(answer, 20, fixed=True).outcome == "length"

@@ -169,7 +169,7 @@ def test_drawn_lengths_have_the_mean_and_the_spread_asked_for() -> None:
 
 def test_ignore_eos_gives_exactly_max_tokens() -> None:
     done = virtually(drawn(), lambda c: c.complete(asked(0, max_tokens=7, extra={"ignore_eos": True})))
-    assert (done.output_tokens, done.finish_reason) == (7, "length")
+    assert (done.outcome, done.output_tokens, done.finish_reason) == ("ok", 7, "length")
 
 
 def test_one_request_takes_the_way_in_and_out_the_prompt_and_its_steps() -> None:

@@ -108,14 +108,17 @@ def is_wrong_model(error: ServerError) -> bool:
     return error.code == "model_not_found" or bool(NO_MODEL.search(error.message))
 
 
-def of_answer(answer: Answer, max_tokens: int) -> Verdict:
-    """The outcome of a response with HTTP 200 that arrived to its end."""
+def of_answer(answer: Answer, max_tokens: int, fixed: bool = False) -> Verdict:
+    """The outcome of a response with HTTP 200 that arrived to its end.
+
+    `fixed`: exactly `max_tokens` tokens were asked for (`ignore_eos`), so that such an answer is whole.
+    """
     if answer.error is not None:
         return _of_error_object(answer)
     if answer.malformed is not None:
         return Verdict("bad_response", f"HTTP 200, but the body is no chat completion: {answer.malformed}")
     reason = answer.finish_reason
-    if reason == "length":
+    if reason == "length" and not (fixed and answer.output_tokens == max_tokens):
         return Verdict("length", _why_cut(answer.output_tokens, max_tokens))
     if reason in ("abort", "error"):
         return Verdict("mid_stream_error", f"the engine gave up: finish_reason={reason}")

@@ -82,11 +82,12 @@ class Reply:
         elif self.status == 200:
             self.answer = whole(bytes(self.body))
 
-    def verdict(self, max_tokens: int) -> Verdict:
+    def verdict(self, request: ChatRequest) -> Verdict:
         """The outcome of a response that came to its end."""
         if self.status is None or self.status != 200:
             return outcome.of_status(self.status or 0, bytes(self.body))
-        return outcome.of_answer(self.answer, max_tokens)
+        fixed = bool(request.extra.get("ignore_eos"))
+        return outcome.of_answer(self.answer, request.max_tokens, fixed)
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ class Completing(ABC):
                 return outcome.of_timeout(self.endpoint.timeout_s)
             if not reply.complete:
                 return outcome.of_exception(failure, self.address, reply.status is not None, self._proxy)
-        return reply.verdict(request.max_tokens)
+        return reply.verdict(request)
 
     @property
     @abstractmethod
