@@ -1,11 +1,11 @@
-"""Router and replica limits in front of ASGI applications, in virtual time, and queues with known right values."""
+"""Router and replica limits in front of ASGI applications, in virtual time; queues with known right values."""
 
 import asyncio
 import heapq
 import json
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,8 +21,8 @@ from nlqlib.serving.gateway import Gateway
 from nlqlib.serving.inprocess import App, Message, Receive, Send
 from nlqlib.twin.clock import run_virtual
 
-T = TypeVar("T")
 CHAT = "/v1/chat/completions"
+QUESTION = ({"role": "user", "content": "?"},)
 
 
 @dataclass
@@ -379,12 +379,8 @@ def test_one_replica_of_several_is_reached_by_name_but_not_past_its_limit() -> N
     gateway = Gateway(workers, replica=1)
 
     async def main() -> list[int]:
-        paths = [
-            "/metrics",
-            "/gateway/replicas/b/metrics",
-            "/gateway/replicas/b" + CHAT,
-            "/gateway/replicas/x/y",
-        ]
+        own = "/gateway/replicas/"
+        paths = ["/metrics", f"{own}b/metrics", f"{own}b{CHAT}", f"{own}x/metrics"]
         return [(await ask(gateway, path, "POST" if CHAT in path else "GET")).status for path in paths]
 
     assert run_virtual(main()) == [404, 200, 404, 404]
@@ -455,30 +451,24 @@ def test_a_gateway_without_an_upstream_is_refused() -> None:
 # Through the clients
 
 
-def through_client(app: App, n: int, main: Callable[..., Coroutine[Any, Any, T]], kind: str = "wire") -> T:
-    async def run() -> T:
+def through_client(app: App, kind: str, n: int, stream: bool = False) -> list[Completion]:
+    """`n` requests at once."""
+
+    async def main() -> list[Completion]:
         client = make_client(kind, Endpoint("http://app/v1", MODEL), app=app)  # type: ignore[arg-type]
+        asked = [ChatRequest(f"r{i}", QUESTION, stream=stream) for i in range(n)]
         try:
-            return await main(client)
+            return list(await asyncio.gather(*map(client.complete, asked)))
         finally:
             await client.aclose()
 
-    return run_virtual(run())
+    return run_virtual(main())
 
 
 @pytest.mark.parametrize("kind", ["wire", "openai"])
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_completion_carries_both_waits_and_they_add_up(kind: str, stream: bool) -> None:
-    async def main(client: Any) -> list[Completion]:
-        question = ({"role": "user", "content": "?"},)
-        return list(
-            await asyncio.gather(
-                *(client.complete(ChatRequest(f"r{i}", question, stream=stream)) for i in range(4))
-            )
-        )
-
-    gateway = Gateway(FakeServer(Say(latency_s=1.0)), router=2, replica=1)
-    got = through_client(gateway, 4, main, kind)
+    got = through_client(Gateway(FakeServer(Say(latency_s=1.0)), router=2, replica=1), kind, 4, stream)
     assert [c.outcome for c in got] == ["ok"] * 4
     assert [(c.router_queue_s, c.replica_queue_s) for c in got] == [(0, 0), (0, 1), (1, 1), (2, 1)]
     for c in got:
@@ -488,11 +478,5 @@ def test_a_completion_carries_both_waits_and_they_add_up(kind: str, stream: bool
 
 
 def test_a_serial_gateway_is_the_articles_staircase() -> None:
-    async def main(client: Any) -> list[Completion]:
-        question = ({"role": "user", "content": "?"},)
-        return list(
-            await asyncio.gather(*(client.complete(ChatRequest(f"r{i}", question)) for i in range(32)))
-        )
-
-    got = through_client(Gateway(FakeServer(Say(latency_s=3.2)), router=1), 32, main)
-    assert max(c.end_s or 0 for c in got) == pytest.approx(102.4)
+    got = through_client(Gateway(FakeServer(Say(latency_s=3.2)), router=1), "wire", 32)
+    assert [c.end_s for c in got] == pytest.approx([3.2 * (i + 1) for i in range(32)])
