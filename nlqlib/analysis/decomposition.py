@@ -1,0 +1,160 @@
+"""Where a request's time goes: client E2E = router queue + replica queue + engine queue + prefill + decode
++ residual.
+
+All are means in seconds: E2E and the two admission queues from the client's own answers (the queues from the
+gateway's headers), the rest from the engine's histograms. The residual is what no term explains, network and
+frontend; it is always shown. A term that was not seen is missing and named, never 0: its time is then in the
+residual, and whether the terms close cannot be decided unless they close without it.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from nlqlib.analysis.window import Window
+from nlqlib.records import Completion, Rule
+
+ROUTER, REPLICA = "router queue", "replica queue"
+ENGINE, PREFILL, DECODE = "engine queue", "prefill", "decode"
+LAYERS = (ROUTER, REPLICA, ENGINE, PREFILL, DECODE)
+"""In the order in which a request passes them."""
+CLOSURE = 0.05
+"""Largest share of the total that the terms may miss or exceed."""
+COVERAGE = 0.10
+"""Largest share by which the engine's count may differ from ours: phases are observed when a request
+finishes, so a few of either side lie beyond the window's edges."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """One part of the total."""
+
+    name: str
+    mean_s: float | None
+    """`None`: not seen."""
+    share: float | None
+    """Of the total."""
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """A mean latency and its parts."""
+
+    total: str
+    """`client E2E` or `engine E2E`."""
+    total_s: float | None
+    n: int | None
+    """How many requests the total is the mean of."""
+    terms: tuple[Term, ...]
+    residual: Term
+    """Total − sum of the terms that were seen; below 0 where they exceed it."""
+    outside_engine_s: float | None
+    """Client E2E − admission queues − engine E2E: network, gateway, client; `None` where one is missing."""
+    rules: tuple[Rule, ...]
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Terms that were not seen; their time is in the residual."""
+        return tuple(term.name for term in self.terms if term.mean_s is None)
+
+    @property
+    def closes(self) -> bool | None:
+        """Whether the terms make up the total; `None` when a missing term may hold the rest."""
+        return self.rules[0].ok
+
+
+@dataclass(frozen=True)
+class ClientMeans:
+    """What the client knows of its good answers, in seconds."""
+
+    n: int
+    e2e_s: float | None
+    router_queue_s: float | None
+    """`None` also where only some answers carry the header: a mean of those alone is another mean."""
+    replica_queue_s: float | None
+
+
+def client_means(completions: Iterable[Completion]) -> ClientMeans:
+    """Means over the good answers of a point."""
+    good = [c for c in completions if c.ok and c.e2e_s is not None]
+    return ClientMeans(
+        len(good),
+        _mean([c.e2e_s for c in good]),
+        _mean([c.router_queue_s for c in good]),
+        _mean([c.replica_queue_s for c in good]),
+    )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [v for v in values if v is not None]
+    return sum(known) / len(known) if known and len(known) == len(values) else None
+
+
+def decompose(client: ClientMeans, window: Window, without: Collection[str] = ()) -> Decomposition:
+    """Client E2E in its terms; `without` names layers that are known not to be there."""
+    seen = {
+        ROUTER: client.router_queue_s,
+        REPLICA: client.replica_queue_s,
+        ENGINE: window.queue_s,
+        PREFILL: window.prefill_s,
+        DECODE: window.decode_s,
+    }
+    kept = {name: value for name, value in seen.items() if name not in without}
+    admission = [kept[name] for name in (ROUTER, REPLICA) if name in kept]
+    outside = _less(client.e2e_s, [*admission, window.e2e_s])
+    return _decomposition("client E2E", client.e2e_s, client.n, kept, outside, (_coverage(client, window),))
+
+
+def decompose_engine(window: Window) -> Decomposition:
+    """Engine E2E, from arrival at its frontend, in queue, prefill and decode: what one server alone tells."""
+    seen = {ENGINE: window.queue_s, PREFILL: window.prefill_s, DECODE: window.decode_s}
+    count = window.count("e2e_s")
+    return _decomposition("engine E2E", window.e2e_s, None if count is None else int(count), seen, None, ())
+
+
+def _decomposition(
+    total: str,
+    total_s: float | None,
+    n: int | None,
+    seen: dict[str, float | None],
+    outside_s: float | None,
+    further: tuple[Rule, ...],
+) -> Decomposition:
+    terms = tuple(Term(name, value, _share(value, total_s)) for name, value in seen.items())
+    known = [value for value in seen.values() if value is not None]
+    rest = _less(total_s, known) if known else None
+    rules = (
+        _closure(total, _share(sum(known), total_s) if known else None, len(known) < len(seen)),
+        *further,
+    )
+    return Decomposition(
+        total, total_s, n, terms, Term("residual", rest, _share(rest, total_s)), outside_s, rules
+    )
+
+
+def _closure(total: str, share: float | None, incomplete: bool) -> Rule:
+    """No term is negative: a sum that closes without a missing term needs none, and one too large fails."""
+    low, high = 1 - CLOSURE, 1 + CLOSURE
+    ok = None if share is None or (share < low and incomplete) else low <= share <= high
+    return Rule(f"sum of the terms / {total}", share, f"{low:g} … {high:g}", ok)
+
+
+def _coverage(client: ClientMeans, window: Window) -> Rule:
+    low, high = 1 - COVERAGE, 1 + COVERAGE
+    count = window.count("decode_s")
+    ratio = None if count is None or not client.n else count / client.n
+    return Rule(
+        "requests in the engine's phases / our good answers",
+        ratio,
+        f"{low:g} … {high:g}",
+        None if ratio is None else low <= ratio <= high,
+    )
+
+
+def _share(value: float | None, total_s: float | None) -> float | None:
+    return None if value is None or not total_s else value / total_s
+
+
+def _less(total_s: float | None, parts: Sequence[float | None]) -> float | None:
+    """`total_s` without its parts; `None` where one of them is missing."""
+    known = [part for part in parts if part is not None]
+    return None if total_s is None or len(known) < len(parts) else total_s - sum(known)

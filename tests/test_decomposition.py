@@ -1,0 +1,131 @@
+"""The parts of a mean latency, what they leave over, and what could not be seen."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from metrics_pages import between, counter, histogram
+
+from nlqlib.analysis.decomposition import (
+    LAYERS,
+    ClientMeans,
+    client_means,
+    decompose,
+    decompose_engine,
+)
+from nlqlib.analysis.histogram import Histogram
+from nlqlib.analysis.window import Window
+from nlqlib.records import Completion
+
+
+def engine(n: int = 10, **means: float) -> Window:
+    """A window in which `n` requests finished, with these means in seconds."""
+    return Window(600, (), histograms={key: Histogram(n, n * mean) for key, mean in means.items()})
+
+
+PHASES = engine(queue_s=0.5, prefill_s=0.25, decode_s=2.0, e2e_s=2.8)
+
+
+def answer(e2e_s: float, router: float | None = None, replica: float | None = None) -> Completion:
+    return Completion(
+        "r", "ok", start_s=1.0, end_s=1.0 + e2e_s, router_queue_s=router, replica_queue_s=replica
+    )
+
+
+def test_the_terms_and_the_residual_are_the_total() -> None:
+    found = decompose(ClientMeans(10, 6.0, 2.0, 1.0), PHASES)
+    assert [t.mean_s for t in found.terms] == [2.0, 1.0, 0.5, 0.25, 2.0]
+    assert [t.name for t in found.terms] == list(LAYERS)
+    assert found.residual.mean_s == pytest.approx(0.25)
+    assert found.residual.share == pytest.approx(0.25 / 6)
+    assert (found.closes, found.missing) == (True, ())
+
+
+def test_what_lies_outside_the_engine_is_told_from_its_own_frontend() -> None:
+    found = decompose(ClientMeans(10, 6.0, 2.0, 1.0), PHASES)
+    assert found.outside_engine_s == pytest.approx(6.0 - 3.0 - 2.8)
+
+
+def test_a_large_residual_does_not_close() -> None:
+    found = decompose(ClientMeans(10, 8.0, 2.0, 1.0), PHASES)
+    assert found.residual.mean_s == pytest.approx(2.25)
+    assert found.closes is False
+
+
+def test_terms_beyond_the_total_do_not_close_and_the_residual_is_negative() -> None:
+    found = decompose(ClientMeans(10, 5.0, 2.0, 1.0), PHASES)
+    assert found.residual.mean_s == pytest.approx(-0.75)
+    assert found.closes is False
+
+
+def test_a_missing_term_is_named_and_closure_stays_open() -> None:
+    found = decompose(ClientMeans(10, 6.0, None, None), PHASES)
+    assert found.missing == ("router queue", "replica queue")
+    assert found.residual.mean_s == pytest.approx(3.25)
+    assert (found.closes, found.outside_engine_s) == (None, None)
+
+
+def test_terms_that_close_without_the_missing_one_do_close() -> None:
+    assert decompose(ClientMeans(10, 2.8, None, 0.0), PHASES).closes is True
+
+
+def test_terms_that_exceed_the_total_fail_although_one_is_missing() -> None:
+    assert decompose(ClientMeans(10, 2.0, None, None), PHASES).closes is False
+
+
+def test_a_layer_that_is_known_not_to_be_there_is_not_missing() -> None:
+    found = decompose(ClientMeans(10, 4.0, None, None), PHASES, without=("router queue", "replica queue"))
+    assert [t.name for t in found.terms] == ["engine queue", "prefill", "decode"]
+    assert (found.missing, found.closes) == ((), False)
+    assert found.outside_engine_s == pytest.approx(1.2)
+
+
+def test_without_metrics_only_the_total_is_known() -> None:
+    found = decompose(ClientMeans(10, 4.0, None, None), Window(600, ()))
+    assert (found.total_s, found.residual.mean_s, found.closes) == (4.0, None, None)
+    assert found.missing == LAYERS
+
+
+def test_without_a_good_answer_nothing_is_known() -> None:
+    found = decompose(client_means([Completion("r", "timeout", start_s=0.0, end_s=9.0)]), PHASES)
+    assert (found.total_s, found.n, found.residual.mean_s, found.closes) == (None, 0, None, None)
+
+
+def test_client_means_count_good_answers_only() -> None:
+    rows = [answer(2.0, 1.0, 0.0), answer(4.0, 2.0, 1.0), Completion("r", "http_503", start_s=0, end_s=99)]
+    assert client_means(rows) == ClientMeans(2, 3.0, 1.5, 0.5)
+
+
+def test_a_header_that_only_some_answers_carry_is_missing() -> None:
+    assert client_means([answer(2.0, 1.0), answer(4.0)]).router_queue_s is None
+
+
+def test_an_engine_that_finished_other_requests_than_ours_is_seen() -> None:
+    rules = decompose(ClientMeans(5, 6.0, 2.0, 1.0), PHASES).rules
+    assert (rules[1].value, rules[1].ok) == (2.0, False)
+    assert decompose(ClientMeans(10, 6.0, 2.0, 1.0), PHASES).rules[1].ok is True
+
+
+def test_the_engine_alone_is_decomposed_from_two_pages() -> None:
+    names = ("queue_time", "prefill_time", "decode_time")
+    before = counter("vllm:generation_tokens", 0) + "".join(
+        histogram(f"vllm:request_{n}_seconds", []) for n in names
+    )
+    before += histogram("vllm:e2e_request_latency_seconds", [])
+    after = counter("vllm:generation_tokens", 9)
+    for name, values in zip(names, ([0.1, 0.3], [0.2, 0.2], [1.0, 2.0]), strict=True):
+        after += histogram(f"vllm:request_{name}_seconds", values)
+    after += histogram("vllm:e2e_request_latency_seconds", [1.32, 2.52])
+    found = decompose_engine(between(before, after))
+    assert (found.total, found.n, found.total_s) == ("engine E2E", 2, pytest.approx(1.92))
+    assert [t.mean_s for t in found.terms] == [pytest.approx(x) for x in (0.2, 0.2, 1.5)]
+    assert found.residual.mean_s == pytest.approx(0.02)
+    assert found.closes is True
+
+
+@given(st.lists(st.floats(0, 100), min_size=5, max_size=5), st.floats(0.01, 1000))
+def test_terms_and_residual_always_add_up(parts: list[float], total: float) -> None:
+    router, replica, queue, prefill, decode = parts
+    window = engine(queue_s=queue, prefill_s=prefill, decode_s=decode)
+    found = decompose(ClientMeans(10, total, router, replica), window)
+    assert found.residual.mean_s is not None
+    assert sum(t.mean_s or 0 for t in found.terms) + found.residual.mean_s == pytest.approx(total)
