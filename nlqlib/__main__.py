@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from nlqlib import commands_gateway
+
 EPILOG = """examples:
   python -m nlqlib ask "revenue by region in 2024" --target local
   python -m nlqlib sql intent.json
@@ -17,6 +19,7 @@ EPILOG = """examples:
   python -m nlqlib simulate scenario.json
   python -m nlqlib serve local --port 8000
   python -m nlqlib serve twin --port 8001 --words synthetic
+  python -m nlqlib gateway --upstream http://127.0.0.1:8000 --router-limit 1 --replica-limit 1
 
 TARGET, MODEL, API_KEY_ENV and the other settings of a target come from the environment; see the README.
 """
@@ -75,6 +78,7 @@ def parser() -> argparse.ArgumentParser:
     _evaluate(commands)
     _engine(commands)
     _twin(commands)
+    commands_gateway.register(commands)
     return top
 
 
