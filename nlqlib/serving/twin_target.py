@@ -62,7 +62,12 @@ def open_twin(settings: TwinSettings | None = None) -> Target:
     recorded = recordings()
     make_words(settings, recorded)  # a mistake is told here, before anything runs
     endpoint = Endpoint("http://twin/v1", recorded.model, timeout_s=TIMEOUT_S)
-    engine = {"engine": "twin", "version": VERSION, "accelerator": f"modelled: {model.title}"}
+    engine = {
+        "engine": "twin",
+        "version": VERSION,
+        "accelerator": f"modelled: {model.title}",
+        "args": {k: getattr(model.limits, k) for k in ("max_num_seqs", "max_num_batched_tokens")},
+    }
 
     def connect() -> Connection:
         app = create_app(make_words(settings, recorded), model)
