@@ -20,6 +20,7 @@ EPILOG = """examples:
   python -m nlqlib serve local --port 8000
   python -m nlqlib serve twin --port 8001 --words synthetic
   python -m nlqlib gateway --upstream http://127.0.0.1:8000 --router-limit 1 --replica-limit 1
+  python -m nlqlib window before.txt after.txt --elapsed 60
 
 TARGET, MODEL, API_KEY_ENV and the other settings of a target come from the environment; see the README.
 """
@@ -79,6 +80,7 @@ def parser() -> argparse.ArgumentParser:
     _engine(commands)
     _twin(commands)
     commands_gateway.register(commands)
+    _window(commands)
     return top
 
 
@@ -154,6 +156,21 @@ def _twin(commands: Commands) -> None:
     )
     simulate.add_argument("--json", action="store_true", help="JSON instead of a table")
     simulate.set_defaults(command=lambda a: _twin_commands().simulate(a.scenario, a.json))
+
+
+def _window(commands: Commands) -> None:
+    command = commands.add_parser("window", help="two saved /metrics pages → what the server did in between")
+    command.add_argument("before", help="the page at the beginning, a text file, plain or gzipped")
+    command.add_argument("after", help="the page at the end")
+    command.add_argument("--elapsed", type=float, required=True, help="seconds between the two")
+    command.add_argument("--json", action="store_true", help="JSON instead of tables")
+    command.set_defaults(command=_run_window)
+
+
+def _run_window(args: argparse.Namespace) -> int:
+    from nlqlib.commands_window import window
+
+    return window(args.before, args.after, args.elapsed, args.json)
 
 
 def _target(command: argparse.ArgumentParser) -> None:

@@ -1,6 +1,8 @@
 """Windows between two scrapes: the server-side cases of the measurement page, and what surrounds them."""
 
+import gzip
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from nlqlib.analysis.window import (
     scrape_of,
     window,
 )
+from nlqlib.metric_names import HISTOGRAMS
 
 QUERIES, HITS = "vllm:prefix_cache_queries", "vllm:prefix_cache_hits"
 QUEUE = "vllm:request_queue_time_seconds"
@@ -210,9 +213,37 @@ def test_a_text_that_is_no_page_is_refused(text: str, reason: str) -> None:
         parse(text)
 
 
-@pytest.mark.parametrize("text", ["", "up 1\n", "# TYPE x gauge\nx 3\n"])
+@pytest.mark.parametrize("text", ["up 1\n", "# TYPE x gauge\nx 3\n"])
 def test_a_page_without_vllm_is_a_reason(text: str) -> None:
     assert "no metric of vLLM" in scrape_of([text], 0.0).reasons[0]
+
+
+def test_an_empty_page_is_a_reason() -> None:
+    assert scrape_of([" \n"], 0.0).reasons == ("the page is empty",)
+
+
+def test_the_page_of_a_real_engine_holds_every_quantity() -> None:
+    """vLLM 0.32 on a CPU, saved while it served its 67th request."""
+    page = gzip.decompress((Path(__file__).parent / "vllm-0.32-cpu.prom.gz").read_bytes()).decode()
+    found = between(
+        page,
+        page.replace(
+            '"stop",model_name="Qwen/Qwen2.5-Coder-1.5B-Instruct"} 62.0',
+            '"stop",model_name="Qwen/Qwen2.5-Coder-1.5B-Instruct"} 65.0',
+        ),
+    )
+    assert found.valid and set(found.histograms) == set(HISTOGRAMS)
+    assert (found.requests_finished, found.preemptions) == (3, 0)
+    assert (found.running, found.waiting, found.engines) == (1, 0, 1)
+    assert (found.blocks, found.block_size) == (1170, 128)
+    assert found.models == ("Qwen/Qwen2.5-Coder-1.5B-Instruct",)
+    assert found.kv_usage == pytest.approx(0.0231, abs=1e-4)
+
+
+def test_a_histogram_without_its_sum_is_missing() -> None:
+    lines = [line for line in histogram(QUEUE, [0.1]).splitlines() if "_sum" not in line]
+    page = "\n".join(lines) + "\n" + counter(HITS, 1)
+    assert between(page, page).count("queue_s") is None
 
 
 # Values

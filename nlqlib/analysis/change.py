@@ -1,6 +1,5 @@
 """What changed between two scrapes: the arithmetic of `window`, over every series of every page."""
 
-import math
 from collections.abc import Iterable, Mapping
 
 from nlqlib.analysis.continuity import Pairs
@@ -41,19 +40,21 @@ def histogram(pairs: Pairs, key: str) -> Histogram | None:
     bases = [_base(before, after, key) for before, after in pairs]
     if None in bases:
         return None
-    parts = (_parts(*pair, str(base)) for pair, base in zip(pairs, bases, strict=True))
-    return pooled([part for found in parts for part in found])
+    parts = [_parts(*pair, str(base)) for pair, base in zip(pairs, bases, strict=True)]
+    return None if None in parts else pooled([part for found in parts for part in found or ()])
 
 
-def _parts(before: Exposition, after: Exposition, base: str) -> list[Histogram]:
-    """The increase of each series of one histogram on one page."""
+def _parts(before: Exposition, after: Exposition, base: str) -> list[Histogram] | None:
+    """The increase of each series of one histogram on one page; `None` where a sum is not there."""
     old, new = buckets_of(before.values(f"{base}_bucket")), buckets_of(after.values(f"{base}_bucket"))
     counts, sums = after.values(f"{base}_count"), after.values(f"{base}_sum")
     counted, summed = before.values(f"{base}_count"), before.values(f"{base}_sum")
+    if not counts.keys() <= sums.keys():
+        return None
     return [
         Histogram(
             count - counted.get(labels, 0.0),
-            sums.get(labels, math.nan) - summed.get(labels, 0.0),
+            sums[labels] - summed.get(labels, 0.0),
             differences(new.get(labels, {}), old.get(labels, {})),
         )
         for labels, count in counts.items()

@@ -113,6 +113,8 @@ class Page:
     def _read(self) -> tuple[Exposition | None, str | None]:
         if self.text is None:
             return None, self.problem or "no page"
+        if not self.text.strip():
+            return None, "the page is empty"
         try:
             found = parse(self.text)
         except ExpositionError as problem:

@@ -191,7 +191,7 @@ def _who(pairs: Pairs) -> dict[str, Any]:
 
 def _means_rule(histograms: Mapping[str, Histogram], elapsed: float) -> Rule:
     means = {key: found.mean for key, found in histograms.items()}
-    known = {key: mean for key, mean in means.items() if mean is not None}
+    known = {key: mean for key, mean in means.items() if mean is not None and not math.isnan(mean)}
     longest = max(known, key=lambda key: known[key], default=None)
     if longest is None:
         return Rule(MEANS_FIT, None, elapsed, None)
