@@ -1,4 +1,4 @@
-"""Requests running and waiting on the server, sampled through a run."""
+"""Requests running and waiting on the server, and its GPUs, sampled through a run."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -65,3 +65,68 @@ def _mean(rows: list[tuple[float, float]], end: float | None) -> float | None:
     times, values = np.array(rows).T
     held = np.diff(np.append(times, times[-1] if end is None else end))
     return float(np.average(values, weights=held)) if held.sum() > 0 else float(values.mean())
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One accelerator at one time; what its driver does not say is `None`."""
+
+    name: str
+    """Its index, or what the exporter calls it."""
+    model: str | None = None
+    utilisation: float | None = None
+    """Share of the last moments in which any kernel ran, 0 to 1: busy, not efficient."""
+    memory_used_bytes: float | None = None
+    memory_total_bytes: float | None = None
+    power_w: float | None = None
+
+
+@dataclass(frozen=True)
+class GpuSample:
+    """All accelerators of an endpoint at one time."""
+
+    at_s: float
+    gpus: tuple[Gpu, ...] = ()
+    problem: str | None = None
+    """Why there are none."""
+
+
+@dataclass(frozen=True)
+class GpuLevels:
+    """GPU samples of a run, summed up; every value is `None` where nothing was seen."""
+
+    n: int
+    """Samples that hold a GPU."""
+    gpus: int | None
+    utilisation_mean: float | None
+    """Over GPUs and samples, 0 to 1."""
+    utilisation_max: float | None
+    memory_used_max_bytes: float | None
+    """Largest sum over the GPUs."""
+    memory_total_bytes: float | None
+    power_mean_w: float | None
+    """Mean of the sum over the GPUs."""
+
+
+def gpu_levels(samples: Iterable[GpuSample]) -> GpuLevels:
+    """Means and maxima over samples taken at equal steps; a sum that lacks a GPU is left out."""
+    seen = [s for s in samples if s.gpus]
+    shares = [g.utilisation for s in seen for g in s.gpus if g.utilisation is not None]
+    used, total, power = (
+        [x for s in seen if (x := _whole_sum(s, name)) is not None]
+        for name in ("memory_used_bytes", "memory_total_bytes", "power_w")
+    )
+    return GpuLevels(
+        n=len(seen),
+        gpus=max((len(s.gpus) for s in seen), default=None),
+        utilisation_mean=sum(shares) / len(shares) if shares else None,
+        utilisation_max=max(shares, default=None),
+        memory_used_max_bytes=max(used, default=None),
+        memory_total_bytes=max(total, default=None),
+        power_mean_w=sum(power) / len(power) if power else None,
+    )
+
+
+def _whole_sum(sample: GpuSample, name: str) -> float | None:
+    values = [getattr(gpu, name) for gpu in sample.gpus]
+    return None if None in values else float(sum(values))

@@ -44,9 +44,14 @@ class MetricsReader:
         app: App | None = None,
         endpoint: Endpoint | None = None,
         ceiling: float = PATIENCE_S,
+        setting: str = "METRICS_URL",
     ) -> None:
-        """`ceiling`: seconds that one read may take. Raises `EndpointError` for a URL that is none."""
-        self.urls = tuple(_checked(url.strip()) for url in urls)
+        """`ceiling`: seconds that one read may take; `setting`: what messages say to set.
+
+        Raises `EndpointError` for a URL that is none.
+        """
+        self._setting = setting
+        self.urls = tuple(_checked(url.strip(), setting) for url in urls)
         self._endpoint = endpoint
         self._app = app
         self._ceiling = ceiling
@@ -62,7 +67,7 @@ class MetricsReader:
         """Requests running and waiting now, over all engines and URLs; missing where one does not say."""
         at_s = asyncio.get_running_loop().time()
         if not self.urls:
-            return Sample(at_s, None, None, "no metrics URL is known: set METRICS_URL")
+            return Sample(at_s, None, None, f"no metrics URL is known: set {self._setting}")
         found = await asyncio.gather(*(self._filtered(url) for url in self.urls))
         problems = list(dict.fromkeys(why for why in found if isinstance(why, str)))
         series = [told for told in found if not isinstance(told, str)]
@@ -80,7 +85,7 @@ class MetricsReader:
             self._client = None
 
     async def _page(self, url: str) -> Page:
-        text = await self._get(url, self._headers(url))
+        text = await self._get(httpx2.URL(url), self._headers(url))
         return Page(None, text.reason) if isinstance(text, _Problem) else Page(text)
 
     async def _filtered(self, url: str) -> Series | str:
@@ -107,7 +112,7 @@ class MetricsReader:
         authorization = endpoint.authorization()
         return told | dict(endpoint.headers) | ({"authorization": authorization} if authorization else {})
 
-    async def _get(self, url: str, headers: Mapping[str, str]) -> "str | _Problem":
+    async def _get(self, url: httpx2.URL, headers: Mapping[str, str]) -> "str | _Problem":
         try:
             async with asyncio.timeout(self._ceiling):
                 response = await self._opened().get(url, headers=headers)
@@ -116,9 +121,9 @@ class MetricsReader:
         except httpx2.HTTPError as failure:
             return _Problem(f"the metrics page cannot be reached ({type(failure).__name__})", passing=True)
         if response.status_code != 200:
-            return _refused(response.status_code, "authorization" in headers)
+            return _refused(response.status_code, "authorization" in headers, self._setting)
         if "html" in response.headers.get("content-type", "") or response.text.lstrip()[:1] == "<":
-            return _Problem("an HTML page came instead of metrics: is METRICS_URL the engine's own /metrics?")
+            return _Problem(f"an HTML page came instead of metrics: is {self._setting} a page of metrics?")
         return response.text
 
     def _opened(self) -> httpx2.AsyncClient:
@@ -142,23 +147,23 @@ class _Problem:
         self.reason, self.passing = reason, passing
 
 
-def _refused(status: int, with_key: bool) -> _Problem:
+def _refused(status: int, with_key: bool, setting: str) -> _Problem:
     if status in (401, 403):
         remedy = "the key is refused" if with_key else "no key was sent: set API_KEY_ENV, and use https"
         return _Problem(f"the metrics page is closed (HTTP {status}): {remedy}")
     if status == 404:
-        return _Problem("there is no metrics page here (HTTP 404): set METRICS_URL")
+        return _Problem(f"there is no metrics page here (HTTP 404): set {setting}")
     if 300 <= status < 400:
-        return _Problem(f"the metrics page is elsewhere (HTTP {status}): set METRICS_URL to where it is")
+        return _Problem(f"the metrics page is elsewhere (HTTP {status}): set {setting} to where it is")
     return _Problem(f"the metrics page answers HTTP {status}", passing=status in (429, 502, 503, 504))
 
 
-def _checked(url: str) -> str:
+def _checked(url: str, setting: str) -> str:
     """`url`, when a metrics page can be there; its query may hold anything."""
     try:
         parse_address(url.partition("?")[0])
     except EndpointError as problem:
-        raise EndpointError(f"METRICS_URL cannot be used: {problem}") from None
+        raise EndpointError(f"{setting} cannot be used: {problem}") from None
     return url
 
 
@@ -168,15 +173,15 @@ def _may_know_the_key(url: str, endpoint: Endpoint) -> bool:
     return same_origin or there.tls
 
 
-def _ways(url: str) -> Iterable[str]:
+def _ways(url: str) -> Iterable[httpx2.URL]:
     """Addresses that may answer with the wanted samples, the cheapest first, the whole page last."""
     path, _, query = url.partition("?")
     names = "&".join(f"name[]={name}" for name in SAMPLED_NAMES)
     wanted = f"{query}&{names}" if query else names
-    yield f"{path}?{wanted}"
+    yield httpx2.URL(f"{path}?{wanted}")
     if not path.endswith("/"):
-        yield f"{path}/?{wanted}"
-    yield url
+        yield httpx2.URL(f"{path}/?{wanted}")
+    yield httpx2.URL(url)
 
 
 def scan(text: str, names: Iterable[str]) -> dict[str, list[float]]:
