@@ -81,6 +81,7 @@ def parser() -> argparse.ArgumentParser:
     _twin(commands)
     commands_gateway.register(commands)
     _window(commands)
+    _calibrate(commands)
     return top
 
 
@@ -171,6 +172,27 @@ def _run_window(args: argparse.Namespace) -> int:
     from nlqlib.commands_window import window
 
     return window(args.before, args.after, args.elapsed, args.json)
+
+
+def _calibrate(commands: Commands) -> None:
+    command = commands.add_parser(
+        "calibrate",
+        help="fit a twin to an endpoint from seven short points, and judge it on others",
+        description="Fit a twin to an endpoint from seven short points, and judge it on others.",
+        epilog="example: python -m nlqlib calibrate --target local --out data/twins/mine.json\n"
+        "prints measured and modelled values of every point, and which coefficients stay unknown",
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
+    command.add_argument("--out", required=True, help="the document to write, data/twins/NAME.json")
+    command.add_argument("--force", action="store_true", help="replace a document that exists")
+    _target(command)
+    command.set_defaults(command=_run_calibrate)
+
+
+def _run_calibrate(args: argparse.Namespace) -> int:
+    from nlqlib import commands_calibrate
+
+    return commands_calibrate.run(args.target, args.out, args.force, args.json)
 
 
 def _target(command: argparse.ArgumentParser) -> None:

@@ -98,6 +98,12 @@ class Target:
             )
         return self.variant(flags)
 
+    def limited(self, router: int | None = None, replica: int | None = None, **more: Any) -> "Target":
+        """This target behind a gateway with these limits; see `limited_target.Admission` for `more`."""
+        from nlqlib.serving.limited_target import Admission, limited  # it makes targets of targets
+
+        return limited(self, Admission(router, replica, **more))
+
     def close(self) -> None:
         """Let go of the endpoint; an engine that this target started ends here."""
         if self.connected:
