@@ -3,13 +3,16 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nlqlib.experiments import environment, pipeline
+from nlqlib.experiments import environment, knee, pipeline, saturation
 from nlqlib.experiments.study import Spec, Study
 from nlqlib.plan import Asked, Plan, PlanFunction
 from nlqlib.records import Json
 
 Specs = Callable[[Study, Json], list[Spec]]
 NOTEBOOKS: Mapping[str, Specs] = {"00_environment": environment.specs, "01_pipeline": pipeline.specs}
+Points = Callable[[Study, Json], list[tuple[Study, Spec]]]
+VARIANTS: Mapping[str, Points] = {"05_knee": knee.points, "06_saturation": saturation.points}
+"""Notebooks whose points run on variants of the target: each point comes with the study of its own."""
 
 PROMPT_TOKENS = 3_320
 OUTPUT_TOKENS = 115
@@ -23,12 +26,29 @@ def plan(asked: Asked) -> Plan:
     """The plan of one notebook: requests, tokens and seconds of its missing points."""
     client: Any = asked.params.get("client") or "wire"
     study = Study.open(asked.notebook, asked.target, asked.profile, client)
-    specs = NOTEBOOKS[asked.notebook](study, asked.params)
-    missing = [s for s in specs if asked.remeasure or not study.retained(s)]
+    missing = [spec for where, spec in points(study, asked) if asked.remeasure or not where.retained(spec)]
     requests = sum(s.requests for s in missing)
-    each_s = SECONDS[study.target.kind]
-    seconds = sum(s.requests * each_s / (1 + SPEED_UP * (s.concurrency - 1)) for s in missing)
-    return Plan(requests, requests * PROMPT_TOKENS, requests * OUTPUT_TOKENS, seconds)
+    output = sum(s.requests * output_tokens(s) for s in missing)
+    seconds = sum(duration_s(s, study.target.kind) for s in missing)
+    return Plan(requests, requests * PROMPT_TOKENS, output, seconds)
 
 
-PLANS: Mapping[str, PlanFunction] = dict.fromkeys(NOTEBOOKS, plan)
+def points(study: Study, asked: Asked) -> list[tuple[Study, Spec]]:
+    """Every point of the notebook, with the study it is measured by."""
+    if asked.notebook in VARIANTS:
+        return VARIANTS[asked.notebook](study, asked.params)
+    return [(study, spec) for spec in NOTEBOOKS[asked.notebook](study, asked.params)]
+
+
+def output_tokens(spec: Spec) -> int:
+    """Tokens of one answer: the fixed length, where the point asks for one."""
+    return int(spec.params.get("output_tokens") or OUTPUT_TOKENS)
+
+
+def duration_s(spec: Spec, kind: str) -> float:
+    """About how long a point takes, in seconds."""
+    each_s = SECONDS[kind] * output_tokens(spec) / OUTPUT_TOKENS
+    return spec.requests * each_s / (1 + SPEED_UP * (spec.concurrency - 1))
+
+
+PLANS: Mapping[str, PlanFunction] = dict.fromkeys([*NOTEBOOKS, *VARIANTS], plan)
