@@ -126,7 +126,7 @@ QUANTITIES: Mapping[str, Quantity] = {q.key: q for q in _ALL}
 """By the name that `analysis.window.Window` gives them."""
 COUNTERS = tuple(q.key for q in _ALL if q.kind == "counter")
 HISTOGRAMS = tuple(q.key for q in _ALL if q.kind == "histogram")
-SAMPLED = ("running", "waiting")
+SAMPLED = ("running", "waiting", "kv_usage")
 """What is read four times a second through a run."""
 SAMPLED_NAMES = tuple(name for key in SAMPLED for name in QUANTITIES[key].samples)
 """Every sample name of those, for a filtered scrape."""

@@ -65,11 +65,15 @@ def test_no_name_is_that_of_a_creation_time_or_of_the_histogram_of_iterations() 
     assert not [name for name in names if name.endswith("_created") or "iteration_tokens" in name]
 
 
-def test_sampling_asks_for_running_and_waiting_only() -> None:
+def test_sampling_asks_for_running_waiting_and_kv_usage_only() -> None:
     vllm = {name for name in SAMPLED_NAMES if name.startswith("vllm:")}
     assert vllm == {
-        "vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:num_requests_waiting_by_reason"
-    }  # fmt: skip
+        "vllm:num_requests_running",
+        "vllm:num_requests_waiting",
+        "vllm:num_requests_waiting_by_reason",
+        "vllm:kv_cache_usage_perc",
+        "vllm:gpu_cache_usage_perc",
+    }
 
 
 def test_keys_are_split_by_kind() -> None:

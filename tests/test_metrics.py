@@ -162,6 +162,14 @@ def test_a_passing_failure_does_not_give_the_filter_up() -> None:
     assert engine.asked[-1][1] == list(SAMPLED_NAMES)
 
 
+def test_a_sample_holds_the_kv_usage_where_it_is_told() -> None:
+    usage = "".join(
+        f'vllm:kv_cache_usage_perc{{engine="{n}"}} {share}\n' for n, share in ((0, 0.25), (1, 0.75))
+    )
+    assert virtual(Engine(text=PAGE + usage), once).kv_usage == 0.5
+    assert virtual(Engine(), once).kv_usage is None
+
+
 def test_several_urls_add_up_over_sockets() -> None:
     one, other = Engine(), Engine("slash")
     with serve(one) as first, serve(other) as second:

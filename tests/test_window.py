@@ -22,6 +22,7 @@ from nlqlib.analysis.window import (
     parse,
     replica_windows,
     scrape_of,
+    snapshot,
     window,
 )
 from nlqlib.metric_names import HISTOGRAMS
@@ -304,6 +305,14 @@ def test_one_replica_that_restarted_spoils_its_own_window_only() -> None:
     assert found["1/0"].hits == 1
 
 
+def test_one_scrape_alone_holds_the_gauges() -> None:
+    page = gauge("vllm:num_requests_running", 28) + gauge("vllm:kv_cache_usage_perc", 0.015)
+    found = snapshot(scrape(5, page, page))
+    assert (found["running"], found["waiting"], found["kv_usage"]) == (56, None, 0.015)
+    assert set(snapshot(Scrape(0, ())).values()) == {None}
+    assert snapshot(scrape(5, gauge("vllm:num_requests_running", "NaN")))["running"] is None
+
+
 # Histograms
 
 
@@ -350,6 +359,11 @@ def test_levels_of_a_span_hold_the_last_value_to_its_end() -> None:
     samples = [Sample(0, 100, 0), Sample(2, 4, 0), Sample(3, 8, 0), Sample(9, 50, 0)]
     found = levels(samples, Interval(1, 5))
     assert (found.n, found.running_mean, found.running_max) == (2, pytest.approx(20 / 3), 8)
+
+
+def test_levels_of_kv_usage() -> None:
+    found = levels([Sample(0, 1, 0, kv_usage=0.5), Sample(1, 1, 0, kv_usage=0.75), Sample(2, 1, 0)])
+    assert (found.kv_usage_mean, found.kv_usage_max) == (0.5, 0.75)
 
 
 def test_a_failed_sample_is_left_out_and_none_is_missing() -> None:

@@ -18,7 +18,9 @@ class Sample:
     waiting: float | None
     """`None`: one of the engines did not say, and a part of a sum is no sum."""
     problem: str | None = None
-    """Why something is missing."""
+    """Why running or waiting is missing."""
+    kv_usage: float | None = None
+    """Share of KV blocks in use, 0 to 1, mean over engines."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class Levels:
     waiting_max: float | None
     total_max: float | None
     """Largest running + waiting at one time."""
+    kv_usage_mean: float | None = None
+    kv_usage_max: float | None = None
 
 
 def levels(samples: Iterable[Sample], span: Interval | None = None) -> Levels:
@@ -41,18 +45,28 @@ def levels(samples: Iterable[Sample], span: Interval | None = None) -> Levels:
     A value holds until the next sample, and the last one until the end of the span.
     """
     kept = sorted((s for s in samples if span is None or span.low <= s.at_s <= span.high), key=_time)
-    running = [(s.at_s, s.running) for s in kept if s.running is not None]
-    waiting = [(s.at_s, s.waiting) for s in kept if s.waiting is not None]
-    totals = [s.running + s.waiting for s in kept if s.running is not None and s.waiting is not None]
     end = None if span is None else span.high
+    running, waiting, usage = (_told(kept, name) for name in ("running", "waiting", "kv_usage"))
+    totals = [s.running + s.waiting for s in kept if s.running is not None and s.waiting is not None]
     return Levels(
-        max(len(running), len(waiting)),
-        _mean(running, end),
-        max((value for _, value in running), default=None),
-        _mean(waiting, end),
-        max((value for _, value in waiting), default=None),
-        max(totals, default=None),
+        n=max(len(running), len(waiting)),
+        running_mean=_mean(running, end),
+        running_max=_max(running),
+        waiting_mean=_mean(waiting, end),
+        waiting_max=_max(waiting),
+        total_max=max(totals, default=None),
+        kv_usage_mean=_mean(usage, end),
+        kv_usage_max=_max(usage),
     )
+
+
+def _told(samples: Iterable[Sample], name: str) -> list[tuple[float, float]]:
+    """Time and value of the samples that have one."""
+    return [(s.at_s, value) for s in samples if (value := getattr(s, name)) is not None]
+
+
+def _max(rows: list[tuple[float, float]]) -> float | None:
+    return max((value for _, value in rows), default=None)
 
 
 def _time(sample: Sample) -> float:

@@ -23,7 +23,7 @@ from nlqlib.records import Rule
 
 __all__ = [
     "Between", "Exposition", "Histogram", "Levels", "Page", "Sample", "Scrape", "Window",
-    "foreign_traffic_rules", "levels", "parse", "replica_windows", "scrape_of", "window",
+    "foreign_traffic_rules", "levels", "parse", "replica_windows", "scrape_of", "snapshot", "window",
 ]  # fmt: skip
 
 PAGES_READ = "every metrics page was read"
@@ -160,6 +160,18 @@ def _window(pairs: Pairs, elapsed: float) -> Window:
         return Window(elapsed, rules, **_who(pairs))
     values: dict[str, Any] = {key: counter(pairs, key) for key in COUNTERS} | gauges(pairs)
     return Window(elapsed, rules, **values, **_who(pairs), histograms=histograms)
+
+
+def snapshot(scrape: Scrape) -> dict[str, float | int | None]:
+    """The gauges of one scrape by `Window`'s names: running, waiting, kv_usage, blocks, block_size.
+
+    Every value is `None` where a page cannot be read, and one that is not finite is.
+    """
+    pages = scrape.expositions
+    if pages is None:
+        return dict.fromkeys(("running", "waiting", "kv_usage", "blocks", "block_size"))
+    told = gauges(tuple((page, page) for page in pages))
+    return {name: v if v is not None and math.isfinite(v) else None for name, v in told.items()}
 
 
 def replica_windows(before: Scrape, after: Scrape) -> dict[str, Window]:

@@ -1,4 +1,4 @@
-"""Reads `/metrics` of every engine of an endpoint: whole at a window's edges, two gauges through the run.
+"""Reads `/metrics` of every engine of an endpoint: whole at a window's edges, three gauges through the run.
 
 A sample asks for its few names alone (`?name[]=…`), which costs a tenth of a whole page or less. vLLM 0.32
 ignores the filter at `/metrics` and honours it at `/metrics/`, where prometheus_client itself answers; other
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import httpx2
 
 from nlqlib.analysis.window import Page, Sample, Scrape
-from nlqlib.metric_names import QUANTITIES, SAMPLED, SAMPLED_NAMES
+from nlqlib.metric_names import QUANTITIES, SAMPLED_NAMES
 from nlqlib.serving.endpoint import Endpoint, EndpointError, parse_address
 from nlqlib.serving.inprocess import App, AsgiTransport
 from nlqlib.serving.target import Connection
@@ -73,10 +73,10 @@ class MetricsReader:
         series = [told for told in found if not isinstance(told, str)]
         if problems:
             return Sample(at_s, None, None, "; ".join(problems))
-        running, waiting = (_sum(series, key) for key in SAMPLED)
-        absent = [key for key, value in zip(SAMPLED, (running, waiting), strict=True) if value is None]
+        running, waiting = _sum(series, "running"), _sum(series, "waiting")
+        absent = [name for name, value in (("running", running), ("waiting", waiting)) if value is None]
         problem = f"the page does not say how many requests are {' and '.join(absent)}" if absent else None
-        return Sample(at_s, running, waiting, problem)
+        return Sample(at_s, running, waiting, problem, _mean(series, "kv_usage"))
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -216,10 +216,17 @@ def is_filtered(text: str) -> bool:
 
 def _sum(pages: Iterable[Series], key: str) -> float | None:
     """Over every page and engine; `None` where a page lacks the quantity, or a value is no number."""
-    total = 0.0
-    for page in pages:
-        values = next((page[name] for name in QUANTITIES[key].samples if name in page), None)
-        if values is None:
-            return None
-        total += sum(values)
-    return total if math.isfinite(total) else None
+    values = _values(pages, key)
+    return None if values is None else sum(values)
+
+
+def _mean(pages: Iterable[Series], key: str) -> float | None:
+    values = _values(pages, key)
+    return None if not values else sum(values) / len(values)
+
+
+def _values(pages: Iterable[Series], key: str) -> list[float] | None:
+    names = QUANTITIES[key].samples
+    found = [next((page[name] for name in names if name in page), [math.nan]) for page in pages]
+    values = [value for page in found for value in page]
+    return values if all(map(math.isfinite, values)) else None
