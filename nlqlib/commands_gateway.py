@@ -5,8 +5,8 @@ import asyncio
 import signal
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ and an answer then says how long it queued
   x-replica-queue-ms: 0.000
   x-replica: replica-0"""
 DRAIN_S = 5
-"""How long requests in flight may go on after Ctrl-C; queued and unfinished ones are then cut."""
+"""How long requests in flight may go on after Ctrl-C before they are cut; queued ones are turned away."""
 KEEP_ALIVE_S = 75
 """How long an idle connection of a caller is kept: longer than clients keep theirs, so they close first."""
 BACKLOG = 4096
@@ -60,17 +60,15 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 
 def gateway(args: argparse.Namespace) -> int:
-    """Serve until Ctrl-C or SIGTERM; 0 then. Raises `InputError` or `EndpointError` for what cannot work."""
+    """Serve until Ctrl-C or SIGTERM; 0 then. Raises `EndpointError` for settings that cannot work."""
     app = _app(args)
     with _listen(args.port) as listener:
-        _say(app, args, f"http://127.0.0.1:{listener.getsockname()[1]}")
-        _serve(app, listener)
+        _serve(app, listener, lambda: _say(app, args, f"http://127.0.0.1:{listener.getsockname()[1]}"))
     print("gateway: ended", file=sys.stderr)
     return 0
 
 
 def _app(args: argparse.Namespace) -> "Gateway":
-    from nlqlib.commands import InputError
     from nlqlib.serving.endpoint import EndpointError
     from nlqlib.serving.proxy import reverse_proxy
 
@@ -87,20 +85,21 @@ def _app(args: argparse.Namespace) -> "Gateway":
     except EndpointError:
         raise
     except ValueError as problem:
-        raise InputError(str(problem)) from problem
+        raise EndpointError(str(problem)) from problem
 
 
 def _listen(port: int) -> socket.socket:
-    from nlqlib.commands import InputError
+    from nlqlib.serving.endpoint import EndpointError
 
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(("127.0.0.1", port))
+        listener.listen(BACKLOG)
     except (OSError, OverflowError) as problem:
         listener.close()
         reason = getattr(problem, "strerror", None) or "it must be 0 to 65535"
-        raise InputError(f"port {port} cannot be used ({reason}): name another") from problem
+        raise EndpointError(f"port {port} cannot be used ({reason}): name another") from problem
     return listener
 
 
@@ -117,7 +116,7 @@ def _say(app: "Gateway", args: argparse.Namespace, root: str) -> None:
     print(f"metrics at {root}/gateway/metrics; Ctrl-C ends it", flush=True)
 
 
-def _serve(app: "Gateway", listener: socket.socket) -> None:
+def _serve(app: "Gateway", listener: socket.socket, announce: Callable[[], None]) -> None:
     import uvicorn
     import uvloop
 
@@ -131,28 +130,36 @@ def _serve(app: "Gateway", listener: socket.socket) -> None:
         date_header=False,
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=DRAIN_S,
+        timeout_graceful_shutdown=2 * DRAIN_S,
     )
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_until_signalled(uvicorn.Server(config), app, listener))
+        runner.run(_until_signalled(uvicorn.Server(config), app, listener, announce))
 
 
-async def _until_signalled(server: Any, app: "Gateway", listener: socket.socket) -> None:
+async def _until_signalled(
+    server: Any, app: "Gateway", listener: socket.socket, announce: Callable[[], None]
+) -> None:
+    """Serve until a signal, which lets requests in flight end; a second one, or `DRAIN_S`, cuts them."""
+    loop = asyncio.get_running_loop()
+    cut = asyncio.Event()
+
+    def end() -> None:
+        if server.should_exit:
+            cut.set()
+        server.should_exit = True
+        app.close()
+        loop.call_later(DRAIN_S, cut.set)
+
+    async def cutting() -> None:
+        await cut.wait()
+        for replica in app.replicas:
+            await replica.app.aclose()  # type: ignore[attr-defined]
+
     server.capture_signals = nullcontext  # uvicorn's own would raise them again when everything has ended
-    with _signals(server):
-        await server.serve([listener])
-    for replica in app.replicas:
-        await replica.app.aclose()  # type: ignore[attr-defined]
-
-
-@contextmanager
-def _signals(server: Any) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM lets requests end; a second one cuts them."""
-    loop, kinds = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
-    for kind in kinds:
-        loop.add_signal_handler(kind, server.handle_exit, kind, None)
-    try:
-        yield
-    finally:
-        for kind in kinds:
-            loop.remove_signal_handler(kind)
+    for kind in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(kind, end)
+    task = asyncio.create_task(cutting())
+    announce()  # whoever reads it may connect at once, and end us at once
+    await server.serve([listener])
+    cut.set()
+    await task

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nlqlib.serving.admission import CallerGone, Limit, NotAdmitted, WaitedTooLong
+from nlqlib.serving.admission import CallerGone, Closed, Limit, NotAdmitted, WaitedTooLong
 from nlqlib.twin.clock import run_virtual
 
 Story = list[tuple[str, int, float]]
@@ -213,6 +213,26 @@ def test_waits_fall_into_the_buckets_that_hold_them() -> None:
     assert limit.waits.sum_s == pytest.approx(0.06)
     assert sum(limit.waits.buckets) == 3
     assert (limit.waits.buckets[0], limit.waits.buckets[4], limit.waits.buckets[5]) == (1, 1, 1)
+
+
+def test_a_closed_limit_turns_away_who_waits_and_who_comes_but_not_who_is_in() -> None:
+    limit = Limit(1)
+
+    async def main() -> float:
+        await limit.enter()
+        waiting = asyncio.create_task(limit.enter())
+        await asyncio.sleep(0.5)
+        limit.close()
+        with pytest.raises(Closed):
+            await limit.enter()
+        with pytest.raises(Closed) as caught:
+            await waiting
+        assert (limit.in_flight, limit.depth, limit.counts.rejected) == (1, 0, 2)
+        limit.leave()
+        return caught.value.waited_s
+
+    assert run_virtual(main()) == 0.5
+    assert conserved(limit)
 
 
 BAD = ({"limit": 0}, {"limit": -1}, {"max_queue": -1}, {"timeout_s": 0.0}, {"timeout_s": float("nan")})

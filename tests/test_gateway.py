@@ -1,4 +1,4 @@
-"""Router and replica limits in front of ASGI applications, in virtual time; queues with known right values."""
+"""Router and replica limits before ASGI applications, in virtual time; queues with known right values."""
 
 import asyncio
 import heapq

@@ -18,6 +18,8 @@ WAIT_BOUNDS_S = (
 )  # fmt: skip
 """Upper bounds of the wait histogram, seconds: from a step of the loop to the article's slowest answers."""
 
+ENDING = "it is ending"
+
 
 class NotAdmitted(Exception):
     """The request ends here; `waited_s` is how long it queued, in seconds."""
@@ -35,6 +37,10 @@ class WaitedTooLong(NotAdmitted):
     """The request queued for as long as it may."""
 
 
+class Closed(NotAdmitted):
+    """Nobody is admitted any more."""
+
+
 class CallerGone(NotAdmitted):
     """Nobody waits for this answer any more."""
 
@@ -46,7 +52,7 @@ class Counts:
     arrived: int = 0
     admitted: int = 0
     rejected: int = 0
-    """Found the queue full."""
+    """Found the queue full, or the limit closed."""
     timed_out: int = 0
     left: int = 0
     """Their callers went away while they queued."""
@@ -80,6 +86,7 @@ class Limit:
         self.limit = limit
         self.max_queue = max_queue
         self.timeout_s = timeout_s
+        self.closed = False
         self.in_flight = 0
         self.peak_in_flight = 0
         self.peak_depth = 0
@@ -101,9 +108,12 @@ class Limit:
         """Take a slot, waiting for it in order; the seconds waited. Whoever got one must `leave`.
 
         `gone` gives a future that is done when the caller has gone; it is asked for only if there is a wait.
-        Raises `QueueFull`, `WaitedTooLong` or `CallerGone`, and then no slot is held.
+        Raises `QueueFull`, `WaitedTooLong`, `CallerGone` or `Closed`, and then no slot is held.
         """
         self.counts.arrived += 1
+        if self.closed:
+            self.counts.rejected += 1
+            raise Closed(ENDING)
         if self.limit is None or self.in_flight < self.limit:
             self._admit(0.0)
             return 0.0
@@ -126,6 +136,14 @@ class Limit:
             self._admit(waited_s)
             turn.set_result(waited_s)
             return
+
+    def close(self) -> None:
+        """Turn away all who wait and all who come; those in flight stay."""
+        self.closed = True
+        for turn, since_s in self._queue.items():
+            self.counts.rejected += 1
+            _end(turn, Closed(ENDING, _since(turn, since_s)))
+        self._queue.clear()
 
     async def _wait(
         self, loop: asyncio.AbstractEventLoop, gone: Callable[[], "asyncio.Future[Any]"] | None

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from nlqlib.serving.admission import CallerGone, Limit, NotAdmitted, QueueFull
+from nlqlib.serving.admission import CallerGone, Closed, Limit, NotAdmitted, QueueFull, WaitedTooLong
 from nlqlib.serving.admission_metrics import CONTENT_TYPE, exposition
 from nlqlib.serving.inprocess import App, Message, RawHeaders, Receive, Send
 from nlqlib.serving.reply import REPLICA, REPLICA_QUEUE, ROUTER_QUEUE
@@ -23,6 +23,12 @@ LIMITED = "/completions"
 """End of the paths that generate: `/v1/chat/completions` and `/v1/completions`."""
 HIDDEN = tuple(name.encode() for name in (ROUTER_QUEUE, REPLICA_QUEUE, REPLICA))
 JSON_TYPE = "application/json"
+KINDS = {
+    QueueFull: "admission_queue_full",
+    WaitedTooLong: "admission_queue_timeout",
+    Closed: "admission_closed",
+}
+"""Error type by reason."""
 RETRY_AFTER_S = 1
 """What a rejected caller is told: the least that a whole number of seconds can say, not a forecast."""
 
@@ -83,6 +89,11 @@ class Gateway:
     def metrics(self) -> str:
         """Prometheus text of both layers."""
         return exposition(self.router, {replica.name: replica.limit for replica in self.replicas})
+
+    def close(self) -> None:
+        """Turn away all who queue and all who come, with a 503; those in flight end as they would."""
+        for limit in (self.router, *(replica.limit for replica in self.replicas)):
+            limit.close()
 
     async def _admit(self, scope: Message, receive: Receive, send: Send) -> None:
         caller = Caller(receive)
@@ -230,13 +241,10 @@ class Visit:
 
 
 async def _refuse(visit: Visit, why: NotAdmitted) -> None:
-    at_router = not visit.replica
-    layer = "router" if at_router else "replica"
-    full = isinstance(why, QueueFull)
-    status = 429 if full and at_router else 503
-    advice = "retry later, or raise the limit or the bound of its queue"
-    kind = "admission_queue_full" if full else "admission_queue_timeout"
-    body = _error(status, f"not admitted by the {layer}: {why}; {advice}", kind)
+    layer = "replica" if visit.replica else "router"
+    status = 429 if isinstance(why, QueueFull) and layer == "router" else 503
+    message = f"not admitted by the {layer}: {why}; retry later, or raise its limit or the bound of its queue"
+    body = _error(status, message, KINDS[type(why)])
     await _answer(visit.send, status, body, extra=[(b"retry-after", str(RETRY_AFTER_S).encode())])
 
 

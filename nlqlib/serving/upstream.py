@@ -56,6 +56,7 @@ class Upstream:
         self._tls = tls
         self._idle: list[UpstreamConnection] = []
         self._alive: set[Connection] = set()
+        self._closed = False
         self.peak_open = 0
 
     @property
@@ -66,6 +67,9 @@ class Upstream:
     async def exchange(self, head: bytes, body: bytes, sink: "Piping") -> None:
         """Send one request; return when its response is complete. Raises `OSError` when there was none."""
         connection = self._kept() or await self._connect()
+        if self._closed:
+            connection.abort()
+            raise Broken("closed")
         sink.connection = connection
         await connection.exchange(head, body, sink)
         if not connection.gone:
@@ -73,7 +77,8 @@ class Upstream:
             self._idle.append(connection)
 
     async def aclose(self) -> None:
-        """Cut every connection."""
+        """Cut every connection; exchanges in progress and later ones end with `Broken`."""
+        self._closed = True
         self._idle.clear()
         for connection in list(self._alive):
             connection.abort()
