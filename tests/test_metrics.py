@@ -10,11 +10,15 @@ from urllib.parse import parse_qs
 import pytest
 from fake_server import private_tls, serve
 
-from nlqlib.analysis.window import window
+from nlqlib.analysis.decomposition import REPLICA, ROUTER, client_means, decompose
+from nlqlib.analysis.window import foreign_traffic_rules, levels, window
+from nlqlib.load.closed_loop import closed_loop
+from nlqlib.load.sampling import Sampler
 from nlqlib.metric_names import SAMPLED_NAMES
+from nlqlib.records import ChatRequest
 from nlqlib.serving.endpoint import Endpoint, EndpointError
 from nlqlib.serving.metrics import MetricsReader, is_filtered, metrics_reader, scan
-from nlqlib.serving.target import Connection
+from nlqlib.serving.target import Connection, open_target
 from nlqlib.twin.clock import run_virtual
 
 KEY = "sk-metrics-0123456789"
@@ -336,6 +340,28 @@ def test_a_connection_of_a_target_is_read_with_its_own_application() -> None:
             await reader.aclose()
 
     assert run_virtual(main()).running == 8.0
+
+
+def test_the_twin_under_load_is_one_window_that_closes() -> None:
+    target = open_target("twin").engine(words="synthetic")
+    asked = (ChatRequest(f"r{n}", ({"role": "user", "content": f"{n} hello" * 50},)) for n in range(48))
+
+    async def main() -> Any:
+        reader, client = metrics_reader(target.connection), target.client()
+        before = await reader.scrape()
+        run = await closed_loop(client, asked, 8, 48, sampler=Sampler(reader.sample))
+        found = window(before, await reader.scrape())
+        await reader.aclose()
+        await client.aclose()
+        return run, found
+
+    run, found = run_virtual(main())
+    assert found.valid and found.requests_finished == 48
+    assert found.generation_tokens == sum(c.output_tokens for c in run.completions)
+    assert levels(run.samples).running_max == 8
+    assert all(rule.ok for rule in foreign_traffic_rules(found, 48, 8, run.samples))
+    parts = decompose(client_means(run.completions), found, without=(ROUTER, REPLICA))
+    assert parts.closes and parts.missing == ()
 
 
 def test_scan_takes_exact_names_only() -> None:
