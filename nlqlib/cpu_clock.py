@@ -22,6 +22,14 @@ class Tick(NamedTuple):
     """Processor time of the loop's thread so far, in seconds of one core."""
 
 
+def machine_s() -> float:
+    """Seconds on the clock that every process of this machine shares, and that every real event loop keeps.
+
+    On Linux it is CLOCK_MONOTONIC; uvloop cuts it to whole milliseconds.
+    """
+    return time.monotonic()
+
+
 class LoopMeter:
     """Watches the running real-time loop from `start` to `stop`; the ticks stay in `ticks`."""
 

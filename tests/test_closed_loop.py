@@ -372,7 +372,7 @@ def test_in_real_time_the_server_saw_what_is_reported(kind: Any) -> None:
     found = in_real_time(closed(12, 120, lead_in=12), server, kind)
     assert found.health.peak_in_flight == server.peak_in_flight == 12
     rate = throughput_window(found.completions, found.window)
-    assert rate is not None and 90 <= rate <= 120.5
+    assert rate is not None and 40 <= rate <= 125
     assert found.health.loop_lag_p99_s is not None and found.health.cpu_share is not None
 
 

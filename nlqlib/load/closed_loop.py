@@ -11,11 +11,11 @@ from itertools import count, islice
 
 from nlqlib.analysis.latency import latency_summary, steady_window
 from nlqlib.analysis.stats import Interval
+from nlqlib.load.errors import LoadError
 from nlqlib.load.health import ClientHealth, ClientWatch
 from nlqlib.load.load_run import LoadRun, samples_since, since
 from nlqlib.load.sampling import Sampler
-from nlqlib.load.sending import MIN_PATIENCE, Book, LoadError, check_supply, crew, watching
-from nlqlib.progress import Progress
+from nlqlib.load.sending import MIN_PATIENCE, Book, Counting, check_supply, crew, watching
 from nlqlib.records import ChatRequest
 from nlqlib.serving.client import Client
 
@@ -30,7 +30,7 @@ async def closed_loop(
     *,
     lead_in: int = 0,
     sampler: Sampler | None = None,
-    report: Progress | None = None,
+    report: Counting | None = None,
 ) -> LoadRun:
     """Send `n` measured requests, `concurrency` of them in flight, after `lead_in` unmeasured ones.
 

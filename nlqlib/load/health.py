@@ -20,8 +20,8 @@ MIN_POOL = 2.0
 """Connections the pool must allow, in concurrencies: the rule of measurement, with room for slow closes."""
 MAX_DELAY_SHARE = 0.05
 """Loop lag and dispatch delay (p99) may be this share of the mean latency, as Little's law may be off."""
-MIN_DELAY_S = 0.005
-"""A shorter delay is never held against the client: a busy machine's scheduler is no finer."""
+MIN_DELAY_S = 0.02
+"""A shorter delay is never held against the client: so long may a busy machine give its core to others."""
 MAX_CPU_SHARE = 0.9
 """Of one core, over the window: above it, the loop's thread is the queue."""
 

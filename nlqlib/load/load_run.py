@@ -65,15 +65,18 @@ def since(completions: Iterable[Completion], origin_s: float) -> tuple[Completio
 
 
 def _earlier(completion: Completion, by_s: float) -> Completion:
-    return replace(
-        completion,
+    # As `replace` does, which takes 7 µs for so many fields: a tenth of what the whole request costs.
+    moved = object.__new__(Completion)
+    vars(moved).update(
+        vars(completion),
         planned_s=_less(completion.planned_s, by_s),
         start_s=_less(completion.start_s, by_s),
         first_token_s=_less(completion.first_token_s, by_s),
         first_content_s=_less(completion.first_content_s, by_s),
         end_s=_less(completion.end_s, by_s),
-        token_times_s=tuple(at_s - by_s for at_s in completion.token_times_s),
+        token_times_s=tuple([at_s - by_s for at_s in completion.token_times_s]),
     )
+    return moved
 
 
 def _less(at_s: float | None, by_s: float) -> float | None:

@@ -13,8 +13,7 @@ from nlqlib.load.arrivals import check_arrivals
 from nlqlib.load.health import ClientWatch
 from nlqlib.load.load_run import LoadRun, samples_since, since
 from nlqlib.load.sampling import Sampler
-from nlqlib.load.sending import Book, check_supply, crew, watching
-from nlqlib.progress import Progress
+from nlqlib.load.sending import Book, Counting, check_supply, crew, watching
 from nlqlib.records import ChatRequest
 from nlqlib.serving.client import Client
 
@@ -25,7 +24,7 @@ async def open_loop(
     arrivals_s: Sequence[float],
     *,
     sampler: Sampler | None = None,
-    report: Progress | None = None,
+    report: Counting | None = None,
 ) -> LoadRun:
     """Send one request at each of `arrivals_s` (seconds from the start, ascending; see `arrivals`).
 

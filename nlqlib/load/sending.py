@@ -7,13 +7,14 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence, Sized
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 from nlqlib.analysis.samples import Sample
+from nlqlib.load.errors import LoadError
 from nlqlib.load.health import ClientWatch
 from nlqlib.load.load_run import ANSWERED
 from nlqlib.load.quiet import quiet
 from nlqlib.load.sampling import Sampler
-from nlqlib.progress import Progress
 from nlqlib.records import ChatRequest, Completion
 from nlqlib.serving.client import Client
 
@@ -21,8 +22,10 @@ MIN_PATIENCE = 20
 """Failures from the first request on, without one answer, after which a run is given up."""
 
 
-class LoadError(RuntimeError):
-    """The load could not be offered, or nothing answered it; says why and what to look at."""
+class Counting(Protocol):
+    """What is told of each measured request, such as a progress bar."""
+
+    def advance(self) -> None: ...
 
 
 class Book:
@@ -34,7 +37,7 @@ class Book:
         n: int,
         lead_in: int = 0,
         patience: int = MIN_PATIENCE,
-        report: Progress | None = None,
+        report: Counting | None = None,
     ) -> None:
         self._complete = client.complete
         self._lead_in = lead_in
