@@ -1,0 +1,199 @@
+"""Where concurrency is lost: one verdict from a sweep, with its evidence, its blind spots and the remedy.
+
+It combines the slopes of X(N) and p95(N), the burst at the beginning of a level, the staircase of independent
+processes, running and waiting in the engine against N, the waits of each admission layer, and the client's
+own health. What succeeded is judged; what failed is counted and said beside the verdict. Pure: the levels
+may come from an endpoint just measured or from saved runs.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from nlqlib.analysis.diagnosis_burst import burst
+from nlqlib.analysis.diagnosis_cause import Cause, Kind
+from nlqlib.analysis.diagnosis_decision import KV_FULL, Findings, decide
+from nlqlib.analysis.diagnosis_layers import LayerName, inside
+from nlqlib.analysis.diagnosis_levels import SweepLevel, noise, pooled
+from nlqlib.analysis.diagnosis_remedies import remedies
+from nlqlib.analysis.diagnosis_report import Evidence, Layer, evidence, layers, not_observable
+from nlqlib.analysis.diagnosis_shape import Shape, alone_spread, shape
+from nlqlib.analysis.staircase import ControlledStaircase, Staircase
+from nlqlib.analysis.stats import Interval
+from nlqlib.records import Json
+
+__all__ = ["Diagnosis", "Evidence", "Layer", "SweepLevel", "diagnose"]
+
+MOST_FAILED = 0.5
+"""A level of which more failed shows what survived, not the endpoint."""
+FEW_FAILED = 0.01
+"""Up to this share a failure is not worth a reservation."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The verdict on one endpoint."""
+
+    verdict: str
+    """`serialised upstream`, `limited at K`, `client-limited`, `scheduler-limited`, `batching works` or
+    `cannot tell, because …`."""
+    kind: Kind
+    sentence: str
+    """Everything in one sentence, reservations included."""
+    limit: int | None
+    """Requests served at once by the whole endpoint, where there is a limit."""
+    limit_interval: Interval | None
+    """Where the curve puts it, when it could not be counted."""
+    limit_per_replica: float | None
+    """The same for one replica, where their number is known."""
+    layer: LayerName | None
+    """The layer that limits; `None`: none, or not observable."""
+    knee: float | None
+    """Concurrency of the knee, when batching works and there is one."""
+    seen: bool
+    """Seen directly in a layer; else inferred from outside."""
+    evidence: tuple[Evidence, ...]
+    not_observable: tuple[str, ...]
+    reservations: tuple[str, ...]
+    """Why the verdict is marked; empty when it is not."""
+    next_experiment: str
+    remedy: Mapping[str, str]
+    """Platform → setting to change."""
+    layers: tuple[Layer, ...]
+    """The study's table of layers, filled in."""
+
+    @property
+    def marked(self) -> bool:
+        return bool(self.reservations)
+
+    def as_json(self) -> Json:
+        """All fields as plain values."""
+        return asdict(self)
+
+
+def diagnose(
+    levels: Sequence[SweepLevel],
+    *,
+    staircase: ControlledStaircase | Staircase | None = None,
+    max_num_seqs: int | None = None,
+) -> Diagnosis:
+    """The diagnosis of `levels`; repeats of a concurrency are pooled.
+
+    `staircase`: of independent processes, counted only if its controls hold. `max_num_seqs`: what the server
+    declares. Raises `ValueError` without any level.
+    """
+    if not levels:
+        raise ValueError("no levels to diagnose: run a sweep first")
+    every = pooled(levels)
+    usable = tuple(r for r in every if r.ok and r.invalid is None)
+    sound = _sound(usable)
+    stairs = _stairs(staircase)
+    if not sound:
+        return _nothing(every, usable, stairs)
+    found = _findings(sound, noise(r for r in levels if r.invalid is None), stairs, max_num_seqs)
+    cause = decide(found)
+    doubts = _reservations(every, sound, staircase) + ((cause.caveat,) if cause.caveat else ())
+    return _diagnosis(found, cause, doubts, stairs)
+
+
+def _sound(usable: tuple[SweepLevel, ...]) -> tuple[SweepLevel, ...]:
+    """Levels whose successes stand for the endpoint: mostly successful, or refused by a limit on purpose."""
+    refused = [r for r in usable if r.failed and set(r.failures) <= {"http_429", "http_503"}]
+    return tuple(r for r in usable if r.failed_share <= MOST_FAILED or r in refused)
+
+
+def _stairs(given: ControlledStaircase | Staircase | None) -> Staircase | None:
+    """The endpoint's staircase, if it may be used."""
+    if isinstance(given, ControlledStaircase):
+        return given.endpoint if given.controls_hold else None
+    return given
+
+
+def _findings(
+    levels: tuple[SweepLevel, ...], spread: float | None, stairs: Staircase | None, seqs: int | None
+) -> Findings:
+    curve = shape(levels, spread)
+    bursts = [r for r in levels if r.burst_s]
+    seen = None
+    if bursts:
+        seen = burst([r.burst_s for r in bursts], _corner(curve, bursts[-1]), alone_spread(levels))
+    return Findings(levels, curve, inside(levels), seen, stairs, seqs)
+
+
+def _corner(curve: Shape | None, widest: SweepLevel) -> float | None:
+    """The corner, if the burst is wide enough to show it."""
+    return curve.corner if curve is not None and curve.corner < widest.concurrency else None
+
+
+def _reservations(
+    every: tuple[SweepLevel, ...],
+    sound: tuple[SweepLevel, ...],
+    staircase: ControlledStaircase | Staircase | None,
+) -> tuple[str, ...]:
+    found = []
+    worst = max(sound, key=lambda r: r.failed_share)
+    if worst.failed_share > FEW_FAILED:
+        total, ok = sum(r.n for r in sound), sum(r.ok for r in sound)
+        kinds = ", ".join(sorted({k for r in sound for k in r.failures}))
+        found.append(f"{total - ok} of {total} requests failed ({kinds}); only what succeeded is judged")
+    for row in every:
+        if row.invalid is not None:
+            found.append(f"the level at {row.concurrency} is left out: {row.invalid}")
+        elif row not in sound:
+            found.append(f"the level at {row.concurrency} is left out: {row.failed} of {row.n} failed")
+    if isinstance(staircase, ControlledStaircase) and not staircase.controls_hold:
+        found.append(f"the staircase does not count, {staircase.reason}")
+    return tuple(found)
+
+
+def _diagnosis(
+    found: Findings, cause: Cause, reservations: tuple[str, ...], stairs: Staircase | None
+) -> Diagnosis:
+    replicas = found.levels[-1].seen_replicas
+    each = cause.limit / replicas if cause.limit is not None and replicas else None
+    top = found.levels[-1]
+    memory = cause.layer == "engine" and top.kv_usage is not None and top.kv_usage >= KV_FULL
+    return Diagnosis(
+        verdict=cause.verdict,
+        kind=cause.kind,
+        sentence=_sentence(cause, replicas, each, reservations),
+        limit=cause.limit,
+        limit_interval=cause.limit_interval,
+        limit_per_replica=each,
+        layer=cause.layer,
+        knee=cause.knee,
+        seen=cause.seen,
+        evidence=evidence(found),
+        not_observable=not_observable(found, cause, stairs),
+        reservations=reservations,
+        next_experiment=cause.next_experiment,
+        remedy=remedies(cause, found.largest, memory),
+        layers=layers(found, cause),
+    )
+
+
+def _sentence(cause: Cause, replicas: int | None, each: float | None, reservations: tuple[str, ...]) -> str:
+    """Verdict, reason, replicas and reservations."""
+    parts = [cause.verdict if cause.kind == "cannot tell" else f"{cause.verdict}: {cause.why}"]
+    if replicas is not None and replicas > 1:
+        per = f", {each:g} each" if each is not None else ""
+        parts.append(f"{replicas} replicas answered{per}")
+    if cause.limit is not None and cause.layer is None:
+        parts.append("the layer is not observable from here")
+    parts += [f"marked, since {r}" for r in reservations]
+    return "; ".join(parts)
+
+
+def _nothing(
+    every: tuple[SweepLevel, ...], usable: tuple[SweepLevel, ...], stairs: Staircase | None
+) -> Diagnosis:
+    """No level can be judged."""
+    rows = usable or every
+    told: dict[str, int] = {}
+    for outcome, n in ((k, v) for r in rows for k, v in r.failures.items()):
+        told[outcome] = told.get(outcome, 0) + n
+    failed = ", ".join(f"{k} × {v}" for k, v in sorted(told.items(), key=lambda kv: -kv[1]))
+    reasons = "; ".join(dict.fromkeys(r.invalid for r in every if r.invalid))
+    why = reasons or f"most requests failed at every level ({failed or 'none was answered'})"
+    following = "repeat the levels undisturbed" if reasons else "make one request at a time succeed first"
+    found = Findings(rows, shape(rows), inside(rows), None, stairs)
+    return _diagnosis(found, Cause("cannot tell", why, following), (), stairs)

@@ -1,0 +1,138 @@
+"""The first burst: N requests sent at once, and the order and the steps in which they came back.
+
+Behind a limit of K that is first come, first served, request i waits for (i − 1) / K others, so completions
+rise with the order of sending. In an engine that runs them all together they do not. One that takes prompts
+in turn and then decodes together rises too, but from a higher beginning: its first answer carries the whole
+decode. The intercept of the line, in units of its slope, tells the two apart.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from nlqlib.analysis.stats import Floats, Interval, line
+
+MIN_RISE = 0.25
+"""Rise over the burst, in mean completion times: 2 (N − K) / (N + K) behind a limit, 0.25 at K = 0.78 N."""
+CLEAR_RISE = 0.5
+"""A rise this large is a queue, whatever the lengths of the answers."""
+EVEN = 0.15
+"""Relative spread of lone latencies up to which a first step can be counted."""
+GAP = 0.3
+"""A step: nothing ends for this share of the first step's time."""
+
+WIDE = 1.5
+"""Bursts of this many corners or more show the line beyond the first step."""
+ONE_LINE = 1.5
+"""With a corner below it both explanations are one: requests are taken in turn, and nothing is common."""
+APART = 0.2
+"""Two explanations whose intercepts differ by less, in corners, cannot be told apart."""
+STEP_MATCH = 0.35
+"""The first step and the corner of the curve are one K when they differ by no more than this share."""
+
+
+@dataclass(frozen=True)
+class Burst:
+    """What one burst shows."""
+
+    verdict: Literal["steps", "together", "in turn", "unclear"]
+    """Behind a limit; all at once; admitted one by one but served together; or none of these for certain."""
+    n: int
+    rise: float
+    """Growth of completion times from the first to the last sent, in mean completion times."""
+    at_once: int | None
+    """Size of the first step, where it ends in a gap."""
+    reason: str
+    queued: bool = False
+    """Requests certainly waited for each other, wherever that was."""
+
+
+def burst(
+    bursts: Sequence[Sequence[float]], corner: float | None, alone_spread: float | None = None
+) -> Burst:
+    """Reads the widest of `bursts`, ascending in size: ends in seconds since sending, in order of sending.
+
+    The narrower ones sharpen the line. `corner`: the K to be explained, from the curve. `alone_spread`:
+    relative standard deviation of a lone request's latency, which completions without a queue show too.
+    """
+    ends = np.asarray(bursts[-1], dtype=np.float64)
+    place = None if corner is None or corner < ONE_LINE else _place(bursts, corner)
+    rise, low = _rise(ends)
+    in_order = np.sort(ends)
+    # connections may shuffle the order on the way; then only the spread of completions shows the queue
+    unordered, _ = _rise(in_order)
+    spread = np.sqrt(12) * (alone_spread or 0.0)
+    step = _first_step(in_order) if (alone_spread or 0.0) <= EVEN else None
+    if low > 0 and rise >= MIN_RISE:
+        return _queued(len(ends), rise, step, corner, place, "rise with the order of sending")
+    if unordered >= CLEAR_RISE + 2 * spread:
+        return _queued(len(ends), unordered, step, corner, None, "spread far wider than answers alone")
+    if unordered <= CLEAR_RISE + spread:
+        return Burst("together", len(ends), rise, None, f"{len(ends)} sent at once come back together")
+    return Burst("unclear", len(ends), rise, step, "completions spread, but not in the order of sending")
+
+
+def _rise(ends: Floats) -> tuple[float, float]:
+    """Rise over the burst and the lower end of its interval, in mean completion times."""
+    fit = line(range(len(ends)), ends)
+    assert fit is not None and fit.slope_interval is not None
+    unit = (len(ends) - 1) / float(ends.mean())
+    return fit.slope * unit, fit.slope_interval.low * unit
+
+
+def _first_step(ends: Floats) -> int | None:
+    """How many end before the first gap in which half a first step passes without an end."""
+    for j in range(1, len(ends)):
+        if ends[j] - ends[j - 1] >= GAP * ends[0]:
+            return j
+        if ends[j] > 1.9 * ends[0]:
+            return None
+    return None
+
+
+def _queued(
+    n: int, rise: float, step: int | None, corner: float | None, place: Interval | None, how: str
+) -> Burst:
+    """A queue: behind a limit, or prompts in turn before a common decode?"""
+    said = f"{n} sent at once: completions {how} ({rise:.2f} mean times)"
+    if step is not None and (corner is None or abs(step - corner) <= STEP_MATCH * corner):
+        return Burst("steps", n, rise, step, f"{said}, the first {step} together", True)
+    if corner is None or corner < ONE_LINE:
+        return Burst("steps", n, rise, None, said, True)
+    if place is not None and place.high < 0.5:
+        return Burst("steps", n, rise, None, f"{said}, as behind a limit of about {corner:.0f}", True)
+    if place is not None and place.low > 0.5:
+        return Burst("in turn", n, rise, None, f"{said}, but the first one late: prompts in turn", True)
+    return Burst("unclear", n, rise, None, f"{said}, between steps and prompts taken in turn", True)
+
+
+def _place(bursts: Sequence[Sequence[float]], corner: float) -> Interval | None:
+    """Where the intercept lies: 0 as behind a limit of `corner`, 1 as with prompts taken in turn.
+
+    With twice its standard error; `None` when the two look alike, in bursts of little more than the corner.
+    """
+    wide = [b for b in bursts if len(b) >= WIDE * corner]
+    if not wide:
+        return None
+    i: Floats = np.concatenate([np.arange(1, len(b) + 1, dtype=np.float64) for b in wide])
+    ends: Floats = np.concatenate([np.asarray(b, dtype=np.float64) for b in wide])
+    # steps that differing lengths have blurred: half a step on top of the line through the origin
+    limit = _intercept(i, np.maximum(np.float64(corner), i + (corner - 1) / 2))
+    turns = corner - 1
+    if turns - limit < APART * corner:
+        return None
+    found = line(i, ends)
+    assert found is not None
+    # the intercept's own error: that of the mean, and that of the slope over the way to the middle
+    rest = ends - found.intercept - found.slope * i
+    error = float(rest.std() / np.sqrt(len(i)) * np.hypot(1, i.mean() / i.std())) / found.slope
+    at, unit = found.intercept / found.slope, turns - limit
+    return Interval((at - 2 * error - limit) / unit, (at + 2 * error - limit) / unit)
+
+
+def _intercept(i: Floats, ends: Floats) -> float:
+    fit = line(i, ends)
+    assert fit is not None
+    return fit.intercept / fit.slope

@@ -1,0 +1,205 @@
+"""From what was seen to one cause: direct evidence first, inference from the curve last, no guess after it.
+
+In turn: replicas that came or went, rejections, a client that did not offer the load, the innermost layer
+with a queue, an engine that is given no more, an engine that has them all, and then the outside alone.
+"""
+
+from dataclasses import dataclass
+
+from nlqlib.analysis.diagnosis_burst import Burst
+from nlqlib.analysis.diagnosis_cause import GAINS, Cause, batching, limited
+from nlqlib.analysis.diagnosis_layers import MEETS, Holding, InsideView
+from nlqlib.analysis.diagnosis_levels import SweepLevel
+from nlqlib.analysis.diagnosis_outside import SPLIT, outside
+from nlqlib.analysis.diagnosis_shape import Shape
+from nlqlib.analysis.staircase import Staircase
+
+WIDEST = 4
+"""The largest concurrency must be this many times the smallest, or no curve was drawn."""
+REJECTED = 0.1
+"""A share of 429 and 503 that grows beyond this with concurrency is a limit that refuses, not queues."""
+KV_FULL = 0.95
+"""Above this share of the KV cache in use, memory decides how many run."""
+REFUSALS = ("http_429", "http_503")
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All there is to decide on: pooled levels, ascending, and the readings of them."""
+
+    levels: tuple[SweepLevel, ...]
+    shape: Shape | None
+    view: InsideView
+    burst: Burst | None
+    stairs: Staircase | None
+    """The endpoint's own, if its controls held."""
+    max_num_seqs: int | None = None
+    """As the server declares it, if it does."""
+
+    @property
+    def largest(self) -> int:
+        return self.levels[-1].concurrency
+
+
+def decide(found: Findings) -> Cause:
+    """The cause; every step either settles it or passes on."""
+    for step in (_replicas, _rejections, _client, _queues, _starved, _short, _together):
+        cause = step(found)
+        if cause is not None:
+            return cause
+    assert found.shape is not None
+    return outside(found.shape, found.burst, found.stairs)
+
+
+def _replicas(found: Findings) -> Cause | None:
+    """Replicas that came or went while the sweep ran: the curve is not one endpoint's."""
+    counted = {r.replica_count for r in found.levels if r.replica_count is not None}
+    most = max((r.seen_replicas or 0 for r in found.levels), default=0)
+    # with few in flight not every replica need have been met
+    seen = {r.seen_replicas for r in found.levels if r.seen_replicas and r.concurrency >= 2 * most}
+    changed = counted if len(counted) > 1 else seen
+    if len(changed) < 2:
+        return None
+    return Cause(
+        "cannot tell",
+        f"the number of replicas changed during the sweep ({min(changed)} to {max(changed)}), so its levels "
+        "are not those of one endpoint",
+        "pin the replicas (least = most), wait until they are up, and repeat the sweep",
+    )
+
+
+def _rejections(found: Findings) -> Cause | None:
+    """An endpoint that refuses what exceeds its limit: what succeeds stays at K by Little's law."""
+    shares = {r.concurrency: sum(r.failures.get(o, 0) for o in REFUSALS) / r.n for r in found.levels}
+    refusing = [r for r in found.levels if shares[r.concurrency] > REJECTED and r.occupancy]
+    if len(refusing) < 2 or min(shares.values()) > REJECTED / 5 or refusing[-1] is not found.levels[-1]:
+        return None
+    inside = [r.occupancy or 0.0 for r in refusing]
+    if max(inside) > (1 + MEETS) * min(inside):
+        return None
+    k = sum(inside) / len(inside)
+    why = f"from {refusing[0].concurrency} in flight on it refuses the rest with 429 or 503, and about "
+    following = "raise that limit and repeat the sweep: if it was the one, throughput follows"
+    return limited(k, f"{why}{k:.1f} requests are served at once", following, seen=True)
+
+
+def _client(found: Findings) -> Cause | None:
+    """The client did not offer the load, and no layer behind it explains the curve."""
+    view, held = found.view, found.view.binding
+    if held is not None and (held.layer != "client" or _tighter(found, held.admits)):
+        return None
+    if held is not None:
+        k = held.admits
+        pool = f"pool of {k:.0f}" if k else "pool"
+        why = f"requests wait in the client for a connection: its {pool} is the limit"
+        following = "let the pool hold at least twice the largest concurrency and repeat the sweep"
+        limit = round(k) if k else None
+        return Cause("client-limited", why, following, limit, layer="client", seen=True)
+    if view.complained_from is None or _flat_before(found, view.complained_from):
+        return None
+    why = "the client did not offer the load: " + "; ".join(view.client_complaints[:3])
+    following = "spread the load over several client processes and repeat the levels it could not offer"
+    return Cause("client-limited", why, following, layer="client", seen=True)
+
+
+def _tighter(found: Findings, pool: float | None) -> bool:
+    """Something behind the pool admits clearly fewer than the pool does."""
+    k, shape = found.view.starved_at, found.shape
+    if pool is None:
+        return False
+    if k is not None:
+        return k < (1 - MEETS) * pool
+    return shape is not None and shape.plateau_from is not None and shape.corner < (1 - MEETS) * pool
+
+
+def _flat_before(found: Findings, concurrency: int) -> bool:
+    """Throughput had stopped growing well before the client became a suspect."""
+    begins = found.shape.plateau_from if found.shape else None
+    return begins is not None and sum(begins < r.concurrency < concurrency for r in found.levels) >= 1
+
+
+def _queues(found: Findings) -> Cause | None:
+    """The innermost layer with a queue."""
+    held = found.view.binding
+    if held is None or held.layer == "client":
+        return None
+    if held.layer == "engine":
+        return _scheduler(found, held)
+    k = _exact(held.admits, found.view.starved_at)
+    if k is None:
+        k = found.shape.corner if found.shape else 1.0
+    share = "some" if held.share is None else f"{held.share:.0%}"
+    why = f"at {held.concurrency} in flight {share} of the latency is waiting at the {held.layer}, which "
+    why += f"lets {max(1, round(k))} through at once"
+    outer = [h for h in found.view.holdings if h.layer != held.layer]
+    why = "; ".join([why, *map(_behind, outer)])
+    return limited(k, why, _lift(held, found.largest), held.layer, seen=True)
+
+
+def _behind(outer: Holding) -> str:
+    admits = "" if outer.admits is None else f", which lets {round(outer.admits)} through"
+    return f"others wait at the {outer.layer}{admits}: it would bind next"
+
+
+def _lift(held: Holding, largest: int) -> str:
+    return (
+        f"raise the limit of the {held.layer} alone to {largest} or more and repeat the sweep; if throughput "
+        "does not follow, the next layer binds, and only all four combinations of both limits separate them"
+    )
+
+
+def _exact(estimate: float | None, counted: float | None) -> float | None:
+    """The count where it and the estimate agree, else the estimate."""
+    if estimate is None or counted is None:
+        return estimate if counted is None else counted
+    return counted if abs(counted - estimate) <= max(0.6, MEETS * estimate) else estimate
+
+
+def _scheduler(found: Findings, held: Holding) -> Cause:
+    top, k = found.levels[-1], round(held.admits) if held.admits else None
+    why = f"requests reach the engine and wait in its scheduler: of {top.concurrency} it runs {k or 'some'}"
+    following = f"raise max_num_seqs to {top.concurrency} and repeat the sweep"
+    if top.kv_usage is not None and top.kv_usage >= KV_FULL:
+        why += f", with {top.kv_usage:.0%} of the KV cache in use: memory decides"
+        following = "repeat with shorter prompts or answers: if more then run together, it is memory"
+    elif k is not None and found.max_num_seqs == k:
+        why += ", its max_num_seqs"
+    else:
+        following += "; if no more run then, look at max_num_batched_tokens and the length of the prompts"
+    return Cause("scheduler-limited", why, following, k, layer="engine", seen=True)
+
+
+def _starved(found: Findings) -> Cause | None:
+    """The engine runs no more, nobody waits in it, and throughput does not grow either."""
+    k, shape = found.view.starved_at, found.shape
+    # short requests slip through between two samples: then throughput exceeds what so few could do
+    if k is None or (shape is not None and shape.corner > (1 + MEETS) * max(k, 1.0)):
+        return None
+    why = f"the engine never runs more than {k:g} of {found.largest} in flight, and none waits in it"
+    if found.view.sees_gateway:
+        why += "; neither router nor replica reports a wait, so a layer that does not report holds them"
+    following = "raise the limits of router and replica one at a time, and repeat the sweep after each"
+    return limited(k, why, following, seen=True)
+
+
+def _short(found: Findings) -> Cause | None:
+    """Too few levels to draw a curve."""
+    shape = found.shape
+    if shape is not None and shape.concurrency[-1] >= WIDEST * shape.concurrency[0]:
+        return None
+    span = (
+        "fewer than two levels" if shape is None else f"{shape.concurrency[0]} to {found.largest} in flight"
+    )
+    return Cause("cannot tell", f"{span} with good answers draw no curve", "measure 1, 2, 4, 8, 16 and 32")
+
+
+def _together(found: Findings) -> Cause | None:
+    """The engine has all of them."""
+    shape = found.shape
+    if not found.view.propagates or shape is None:
+        return None
+    ran = f"the engine runs {found.view.running_share:.0%} of the requests in flight and none waits"
+    if shape.gain >= GAINS:
+        return batching(shape, ran, seen=True)
+    why = f"{ran}, so no layer holds them back, yet throughput grows by no more than × {shape.gain:.2f}: the "
+    return Cause("cannot tell", f"{why}engine is as busy with one as with many", SPLIT, seen=True)

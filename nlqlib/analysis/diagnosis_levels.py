@@ -1,0 +1,245 @@
+"""What the diagnosis looks at: one plain row for each concurrency, whoever measured it, wherever it was kept.
+
+Times are seconds. `None` is what could not be seen, never 0: without `/metrics` the engine's numbers are
+missing, without the gateway's headers those of router and replica.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from statistics import fmean
+
+from nlqlib.analysis.latency import (
+    latencies,
+    latency_summary,
+    mean_in_flight,
+    outcome_counts,
+    peak_in_flight,
+    spans,
+    steady_window,
+    throughput_run,
+    throughput_window,
+)
+from nlqlib.analysis.stats import Floats
+from nlqlib.records import Completion, Rule
+
+BURST_SHARE = 0.02
+"""Requests belong to the first burst if they start within this share of the fastest answer."""
+MIN_BURST = 4
+"""A burst of fewer shows no order."""
+
+
+@dataclass(frozen=True)
+class SweepLevel:
+    """One measured concurrency of a closed loop."""
+
+    concurrency: int
+    n: int
+    """Requests sent."""
+    ok: int
+    throughput_window: float | None = None
+    """Good answers per second in the steady state; `None` when that was too short."""
+    throughput_run: float | None = None
+    """Good answers per second, ramp and drain included."""
+    mean_s: float | None = None
+    """Mean latency of the good answers."""
+    sd_s: float | None = None
+    """Standard deviation of the good answers' latency."""
+    p50_s: float | None = None
+    p95_s: float | None = None
+    steady_s: float | None = None
+    """Mean latency of those sent when all N were in flight already."""
+    in_flight_mean: float | None = None
+    """As the client counts, over the steady state."""
+    in_flight_peak: float | None = None
+    running_mean: float | None = None
+    """Sequences the engine runs, all replicas together, sampled through the level."""
+    running_max: float | None = None
+    waiting_mean: float | None = None
+    waiting_max: float | None = None
+    router_queue_s: float | None = None
+    """Mean wait at the router, from its headers."""
+    replica_queue_s: float | None = None
+    engine_queue_s: float | None = None
+    """Mean wait in the engine's scheduler, from its metrics."""
+    kv_usage: float | None = None
+    """Largest share of the KV cache in use."""
+    pool_ceiling: int | None = None
+    """Most connections the client may have; `None`: unlimited, or not told."""
+    pool_waits: int | None = None
+    """Requests that waited for a connection in the client."""
+    client_rules: tuple[Rule, ...] = ()
+    """Validity rules about the client; a failed one makes the client a suspect."""
+    invalid: str | None = None
+    """Why nothing follows from this level (foreign traffic, a restart, another model); else `None`."""
+    failures: Mapping[str, int] = field(default_factory=dict)
+    """Requests by outcome, good ones left out."""
+    replicas: tuple[str, ...] | None = None
+    """Names of the replicas that answered; `None`: they do not say."""
+    replica_count: int | None = None
+    """How many replicas were up, where something counts them."""
+    burst_s: tuple[float, ...] = ()
+    """Ends of the first N requests, sent at once, in the order they were sent; empty: no such burst."""
+
+    @property
+    def failed(self) -> int:
+        return self.n - self.ok
+
+    @property
+    def failed_share(self) -> float:
+        return self.failed / self.n if self.n else 1.0
+
+    @property
+    def throughput(self) -> float | None:
+        """The best estimate of the steady throughput in req/s.
+
+        The window's where that is long enough; else N / R over the requests that found all N in flight
+        (Little's law, without failures); else the whole run's, which ramp and drain make too low.
+        """
+        if self.throughput_window is not None:
+            return self.throughput_window
+        if self.steady_s and not self.failed:
+            return self.concurrency / self.steady_s
+        return self.throughput_run
+
+    @property
+    def occupancy(self) -> float | None:
+        """Good requests in flight, X·R by Little's law over the run."""
+        if self.throughput_run is None or self.mean_s is None:
+            return None
+        return self.throughput_run * self.mean_s
+
+    @property
+    def seen_replicas(self) -> int | None:
+        """How many replicas there were, as far as anything told."""
+        told = len(self.replicas) if self.replicas else None
+        return max((n for n in (told, self.replica_count) if n is not None), default=None)
+
+
+def level(
+    completions: Sequence[Completion],
+    concurrency: int,
+    *,
+    running: Sequence[float] = (),
+    waiting: Sequence[float] = (),
+    lead_in: bool = False,
+    **known: object,
+) -> SweepLevel:
+    """The row of a closed loop's measured `completions`; times since its first start.
+
+    `running`, `waiting`: what was sampled of the engine, empty where nothing was. `lead_in`: others were in
+    flight before the first of these. Further fields of `SweepLevel` by name. Raises `ValueError` for
+    completions without times.
+    """
+    window = steady_window(completions, concurrency)
+    times, good = spans(completions), latency_summary(completions)
+    if not len(times):
+        raise ValueError("no request has a start and an end: an endpoint without a clock cannot be diagnosed")
+    row = SweepLevel(
+        concurrency,
+        n=len(completions),
+        ok=sum(c.ok for c in completions),
+        throughput_window=throughput_window(completions, window),
+        throughput_run=throughput_run(completions),
+        mean_s=good.mean_s,
+        sd_s=_sd(completions),
+        p50_s=good.p50_s,
+        p95_s=good.p95_s,
+        steady_s=None if window is None else _mean(_sent_after(completions, window.low)),
+        in_flight_mean=mean_in_flight(times, window),
+        in_flight_peak=float(peak_in_flight(times)),
+        running_mean=_mean(running),
+        running_max=max(running, default=None),
+        waiting_mean=_mean(waiting),
+        waiting_max=max(waiting, default=None),
+        router_queue_s=_mean(c.router_queue_s for c in completions if c.ok),
+        replica_queue_s=_mean(c.replica_queue_s for c in completions if c.ok),
+        failures={k: v for k, v in outcome_counts(completions).items() if k != "ok"},
+        replicas=tuple(sorted({c.replica for c in completions if c.replica})) or None,
+        burst_s=() if lead_in else burst(completions, concurrency),
+    )
+    return replace(row, **known)  # type: ignore[arg-type]
+
+
+def _sent_after(completions: Iterable[Completion], at_s: float) -> list[float]:
+    return [
+        c.e2e_s for c in completions if c.e2e_s is not None and c.start_s is not None and c.start_s > at_s
+    ]
+
+
+def _sd(completions: Iterable[Completion]) -> float | None:
+    found = latencies(completions)
+    return float(found.std(ddof=1)) if len(found) > 1 else None
+
+
+def _mean(values: Iterable[float | None] | Floats) -> float | None:
+    """Mean of what is there; `None` when nothing is."""
+    there = [float(v) for v in values if v is not None]
+    return fmean(there) if there else None
+
+
+def burst(completions: Sequence[Completion], concurrency: int) -> tuple[float, ...]:
+    """Ends of the first N requests since the first start, in the order of their starts.
+
+    Empty when they were not sent at once, when too few of them succeeded, or when N is too small to show an
+    order.
+    """
+    rows = [(c.start_s, c.end_s, c.ok) for c in completions if c.start_s is not None and c.end_s is not None]
+    rows.sort(key=lambda row: row[0])  # of equal starts the given order is the order of sending
+    fastest = min((end - start for start, end, good in rows if good), default=None)
+    if fastest is None:
+        return ()
+    first = rows[0][0]
+    wave = [end - first for start, end, good in rows if good and start - first <= BURST_SHARE * fastest]
+    wave = wave[:concurrency]
+    return tuple(wave) if len(wave) >= max(MIN_BURST, 0.6 * concurrency) else ()
+
+
+def pooled(levels: Iterable[SweepLevel]) -> tuple[SweepLevel, ...]:
+    """One row for each concurrency, ascending: of repeats the mean, the maximum or the sum."""
+    by_concurrency: dict[int, list[SweepLevel]] = {}
+    for row in levels:
+        by_concurrency.setdefault(row.concurrency, []).append(row)
+    return tuple(_pool(by_concurrency[n]) for n in sorted(by_concurrency))
+
+
+SUMMED = ("n", "ok", "pool_waits")
+LARGEST = ("in_flight_peak", "running_max", "waiting_max", "kv_usage", "replica_count")
+
+
+def _pool(rows: Sequence[SweepLevel]) -> SweepLevel:
+    if len(rows) == 1:
+        return rows[0]
+    found: dict[str, object] = {}
+    for name in (f.name for f in fields(SweepLevel)):
+        values = [v for r in rows if isinstance(v := getattr(r, name), int | float)]
+        if name in SUMMED and values:
+            found[name] = sum(values)
+        elif name in LARGEST and values:
+            found[name] = max(values)
+        elif name not in ("concurrency", "pool_ceiling") and values:
+            found[name] = _mean(values)
+    failures: dict[str, int] = {}
+    for outcome, count in ((k, v) for r in rows for k, v in r.failures.items()):
+        failures[outcome] = failures.get(outcome, 0) + count
+    replicas = tuple(sorted({name for r in rows for name in r.replicas or ()})) or None
+    return replace(
+        rows[0],
+        failures=failures,
+        replicas=replicas,
+        invalid=next((r.invalid for r in rows if r.invalid), None),
+        client_rules=tuple(rule for r in rows for rule in r.client_rules),
+        **found,  # type: ignore[arg-type]
+    )
+
+
+def noise(levels: Iterable[SweepLevel]) -> float | None:
+    """Largest relative spread of throughput, (max − min) / 2 / mean, among repeats of one concurrency.
+
+    `None` when no concurrency was repeated.
+    """
+    by_concurrency: dict[int, list[float]] = {}
+    for row in levels:
+        if row.throughput is not None:
+            by_concurrency.setdefault(row.concurrency, []).append(row.throughput)
+    spreads = [(max(x) - min(x)) / 2 / fmean(x) for x in by_concurrency.values() if len(x) > 1]
+    return max(spreads, default=None)
