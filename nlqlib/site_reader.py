@@ -57,8 +57,8 @@ def banner(about: Mapping[str, Any]) -> str:
 
 
 def default_kinds(target: str) -> tuple[str, ...]:
-    """What a target's numbers are when the run does not say: the twin has no clock yet, it only replays."""
-    return ("replayed",) if target == "twin" else ("measured",)
+    """What a target's numbers are when the run does not say: the twin models times and replays words."""
+    return ("modelled", "replayed") if target == "twin" else ("measured",)
 
 
 def _with_banner(cells: list[NotebookNode], about: Mapping[str, Any]) -> list[NotebookNode]:

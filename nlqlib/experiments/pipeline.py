@@ -103,7 +103,7 @@ def timing(study: Study, n: int = 0) -> Record:
             {"p50": times.median(), "p95": times.quantile(0.95)} if len(times) else {"p50": None, "p95": None}
         )
         metrics = [
-            Metric("e2e_latency", "s", k, None if v is None else float(v), len(times))
+            Metric("e2e_latency", "s", k, None if v is None else float(v), len(times), study.target.time_tag)
             for k, v in stats.items()
         ]
         rows: list[Json] = [

@@ -3,7 +3,7 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
-from nlqlib import plots
+from nlqlib import article, plots
 from nlqlib.analysis.evaluation import Share, scores, taxonomy
 from nlqlib.artifacts import Record
 from nlqlib.experiments.pipeline import ARMS
@@ -198,9 +198,12 @@ def timing_sentence(timed: Record, found: Arms) -> str:
     """Latency per token in one sentence, or why there is none."""
     p50, tokens = timed.value("e2e_latency", "p50"), found[ARMS[-1]].value("output_tokens", "mean")
     if p50 is None or not tokens:
-        return "This target has no clock: its latencies are missing, not zero."
+        return "No request was answered, so there is no latency: missing, not zero."
     each_ms = 1000 * p50 / tokens
-    return f"A question takes {p50:.2f} s at the median, about {each_ms:.0f} ms for each output token."
+    tag = next((m.tag for m in timed.metrics if m.name == "e2e_latency"), "measured")
+    return (
+        f"A question takes {p50:.2f} s at the median ({tag}), about {each_ms:.0f} ms for each output token."
+    )
 
 
 def token_figure(found: Arms, study: Study) -> Figure:
@@ -226,15 +229,11 @@ def token_alt(found: Arms, study: Study) -> str:
     return f"Output tokens of each answer on target {study.target.name}, one row per arm. Means: {told}."
 
 
-def against_article(found: Arms, timed: Record, study: Study) -> pd.DataFrame:
-    """Where the article measured the same thing: output tokens, latency of one request, raw kind accuracy."""
+def against_article(found: Arms, study: Study) -> pd.DataFrame:
+    """Where the article measured the same thing: the length of an answer, and the kind named right."""
     kind = _share(found, ARMS[-1], "kind named right")
-    tokens, p50 = found[ARMS[-1]].value("output_tokens", "mean"), timed.value("e2e_latency", "p50")
-    rows = {
-        "output tokens, pretty JSON": ("115–118", "missing" if tokens is None else f"{tokens:.0f}"),
-        "E2E latency of one warm request": ("3.15 s (L4)", _seconds(p50)),
-        "kind named right on 20 development questions": ("about 75 %", _shown(kind)),
-        "schema compliance, structured outputs": ("reliable", _shown(_share(found, ARMS[-1], CRITERIA[0]))),
-    }
-    column = f"target {study.target.name} ({study.target.tag})"
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["article", column]).rename_axis("claim")
+    pairs: list[tuple[str, float | None]] = [
+        ("output.pretty.tokens", found[ARMS[-1]].value("output_tokens", "mean")),
+        ("dev.raw", kind.value),
+    ]
+    return article.comparison_table(pairs, target=study.target.name, tag=study.target.tag)

@@ -11,14 +11,15 @@ to the endpoint's own origin, and elsewhere over TLS only.
 
 import asyncio
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any
 
 import httpx2
 
 from nlqlib.analysis.window import Page, Sample, Scrape
 from nlqlib.metric_names import QUANTITIES, SAMPLED_NAMES
 from nlqlib.serving.endpoint import Endpoint, EndpointError, parse_address
-from nlqlib.serving.inprocess import App, AsgiTransport
+from nlqlib.serving.inprocess import App, get
 from nlqlib.serving.target import Connection
 
 PATIENCE_S = 10.0
@@ -68,7 +69,7 @@ class MetricsReader:
         at_s = asyncio.get_running_loop().time()
         if not self.urls:
             return Sample(at_s, None, None, f"no metrics URL is known: set {self._setting}")
-        found = await asyncio.gather(*(self._filtered(url) for url in self.urls))
+        found = await _all([self._filtered(url) for url in self.urls])
         problems = list(dict.fromkeys(why for why in found if isinstance(why, str)))
         series = [told for told in found if not isinstance(told, str)]
         if problems:
@@ -115,22 +116,29 @@ class MetricsReader:
     async def _get(self, url: httpx2.URL, headers: Mapping[str, str]) -> "str | _Problem":
         try:
             async with asyncio.timeout(self._ceiling):
-                response = await self._opened().get(url, headers=headers)
+                status, content_type, text = await self._fetch(url, headers)
         except TimeoutError:
             return _Problem(f"the metrics page did not come within {self._ceiling:g} s", passing=True)
         except httpx2.HTTPError as failure:
             return _Problem(f"the metrics page cannot be reached ({type(failure).__name__})", passing=True)
-        if response.status_code != 200:
-            return _refused(response.status_code, "authorization" in headers, self._setting)
-        if "html" in response.headers.get("content-type", "") or response.text.lstrip()[:1] == "<":
+        if status != 200:
+            return _refused(status, "authorization" in headers, self._setting)
+        if "html" in content_type or text.lstrip()[:1] == "<":
             return _Problem(f"an HTML page came instead of metrics: is {self._setting} a page of metrics?")
-        return response.text
+        return text
+
+    async def _fetch(self, url: httpx2.URL, headers: Mapping[str, str]) -> tuple[int, str, str]:
+        """Status, content type and text; in this process without the cost of an HTTP client."""
+        if self._app is not None:
+            status, told, body = await get(self._app, str(url), headers)
+            return status, told.get("content-type", ""), body.decode("utf-8", "replace")
+        response = await self._opened().get(url, headers=headers)
+        return response.status_code, response.headers.get("content-type", ""), response.text
 
     def _opened(self) -> httpx2.AsyncClient:
         if self._client is None:
-            transport = AsgiTransport(self._app) if self._app is not None else self._sockets()
             self._client = httpx2.AsyncClient(
-                transport=transport, trust_env=False, follow_redirects=False, timeout=None
+                transport=self._sockets(), trust_env=False, follow_redirects=False, timeout=None
             )
         return self._client
 
@@ -138,6 +146,11 @@ class MetricsReader:
         """Straight to the engines: no proxy, the endpoint's own certificate authority."""
         context = None if self._endpoint is None else self._endpoint.tls_context()
         return httpx2.AsyncHTTPTransport(verify=context if context is not None else True, trust_env=False)
+
+
+async def _all(reads: Sequence[Coroutine[Any, Any, Series | str]]) -> list[Series | str]:
+    """Every read at the same time; a single one without a task of its own."""
+    return [await reads[0]] if len(reads) == 1 else list(await asyncio.gather(*reads))
 
 
 class _Problem:

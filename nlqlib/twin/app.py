@@ -11,6 +11,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Hashable, MutableMapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -70,7 +71,7 @@ class TwinApp:
         if path == "/v1/chat/completions" and scope["method"] == "POST":
             await self._chat(receive, send)
         elif path == "/metrics":
-            wanted = parse_qs(scope["query_string"].decode("latin-1")).get("name[]", [])
+            wanted = _wanted(scope["query_string"])
             self.driver.settle()
             await _respond(send, 200, TEXT_HEADERS, self._exposition.text(wanted).encode())
         else:
@@ -150,6 +151,12 @@ class TwinApp:
 def create_app(words: Words, model: TwinModel) -> TwinApp:
     """A fresh endpoint: an engine with an empty cache and no history."""
     return TwinApp(words, model)
+
+
+@lru_cache(maxsize=64)
+def _wanted(query: bytes) -> tuple[str, ...]:
+    """The series that a filtered scrape names."""
+    return tuple(parse_qs(query.decode("latin-1")).get("name[]", ()))
 
 
 def _form(answer: Answer) -> tuple[int, str]:

@@ -24,17 +24,24 @@ class Exposition:
     def __init__(self, replica: Replica, finished: Mapping[str, int], model: str, engine: int = 0) -> None:
         self._replica, self._finished = replica, finished
         self._labels = f'engine="{engine}",model_name="{model}"'
+        self._filters: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._families = self._gauges() | self._counters() | self._histograms()
 
     def text(self, wanted: Collection[str] = ()) -> str:
         """The exposition, or only the families that hold a series named in `wanted`."""
         lines: list[str] = []
-        for name, (kind, render) in self._families.items():
-            if wanted and not _named(name, kind, wanted):
-                continue
+        for name in self._chosen(tuple(wanted)):
+            kind, render = self._families[name]
             lines.append(f"# TYPE {PREFIX}{name} {kind}")
             lines += render(name)
         return "\n".join(lines) + "\n"
+
+    def _chosen(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
+        """Names of the families to be shown, found once for each filter."""
+        if wanted not in self._filters:
+            named = (n for n, (kind, _) in self._families.items() if not wanted or _named(n, kind, wanted))
+            self._filters[wanted] = tuple(named)
+        return self._filters[wanted]
 
     def _gauges(self) -> dict[str, tuple[str, Callable[[str], list[str]]]]:
         scheduler = self._replica.scheduler
