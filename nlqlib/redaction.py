@@ -14,7 +14,7 @@ SECRET_NAME = re.compile(r"KEY|TOKEN(?!S|IZ)|SECRET|PASSWORD", re.IGNORECASE)
 """`MAX_TOKENS` counts tokens, `TOKENIZERS_PARALLELISM` is a switch."""
 KEY_NAME = "API_KEY_ENV"
 """Holds the name of the variable with the endpoint's key, which is no secret itself."""
-ADDRESSES = ("TARGET", "TARGET_URL", "METRICS_URL", "METRICS_URLS", "UPSTREAMS")
+ADDRESSES = ("TARGET", "TARGET_URL", "METRICS_URL", "METRICS_URLS", "UPSTREAMS", "DCGM_URL")
 SHORTEST_SECRET = 6
 """Shorter values are ordinary words and numbers; masking them would spoil what is written."""
 SHORTEST_KEY = 4
