@@ -1,0 +1,59 @@
+"""Rules for values: plain filters, values set against each other, and the better of several."""
+
+from nlqlib.nlq.cue_board import Board, Match
+from nlqlib.nlq.cue_tags import Item
+
+
+def values(board: Board) -> None:
+    """All rules of this module, in order."""
+    which_of(board)
+    set_against(board)
+    plain_filters(board)
+
+
+def which_of(board: Board) -> None:
+    """`Which of A and B …` ranks them, limit 1; `did A or B sell more?` shows both."""
+
+    def ranked(m: Match) -> list[Item] | None:
+        value = m["v"][0].value
+        if len(value.names) < 2:
+            return None
+        _filter(board, m["v"][0], "which of")
+        board.note("rank among", (value.dimension, len(value.names)), "which of", m.items)
+        return m["rest"]
+
+    board.replace(r"[WA]f?b?s?(?:N?[DE]?f?)?(?P<v>V)(?P<rest>)", ranked)
+    if board.has("W") and board.has(r"[m\^]"):
+        board.replace(r"(?P<v>V)(?P<rest>)", lambda m: ranked(m) if "/" in m["v"][0].value.joins else None)
+        board.replace(r"b(?P<v>V)(?P<rest>)(?=.*W)", ranked)
+
+
+def set_against(board: Board) -> None:
+    """`A versus B`, `each of A and B`, `A and B separately`, `compare A and B`: a filter and a split."""
+
+    def split(m: Match) -> list[Item] | None:
+        item = m["v"][0]
+        told = item.value
+        apart = "z" in told.joins or m.match["each"] or m.items[-1].code == "j" or board.has("[yc]")
+        either = "/" in told.joins and board.has("m")
+        if not (apart or either) or (len(told.names) < 2 and not m.match["each"]):
+            return None
+        _filter(board, item, "side by side")
+        board.note("dimension", told.dimension, "side by side", m.items)
+        return []
+
+    board.replace(r"(?P<each>(?:[jb]f?)?)(?P<v>V)(?:j$)?", split)
+
+
+def plain_filters(board: Board) -> None:
+    """`for A and B`, `in A`, `A only`: a filter."""
+
+    def noted(m: Match) -> list[Item]:
+        _filter(board, m["v"][0], "filter")
+        return []
+
+    board.replace(r"[fws]*(?P<v>V)s?", noted)
+
+
+def _filter(board: Board, item: Item, rule: str) -> None:
+    board.note("filter", (item.value.dimension, "in", item.value.names), rule, [item])

@@ -1,0 +1,103 @@
+"""The rules in order, piece by piece: of a question that corrects itself the last piece wins."""
+
+from collections.abc import Sequence
+
+from nlqlib.nlq.catalog import Catalog
+from nlqlib.nlq.cue_board import Board, Fact
+from nlqlib.nlq.cue_compare import values
+from nlqlib.nlq.cue_nouns import nouns
+from nlqlib.nlq.cue_numeric import numbers_and_order
+from nlqlib.nlq.cue_rank import ranks
+from nlqlib.nlq.cue_tags import Item
+from nlqlib.nlq.cue_time import time
+
+RULES = (nouns, numbers_and_order, time, values, ranks)
+"""The grammar, in the order in which it consumes words."""
+TOGETHER = {
+    "metric": ("metric", "rank metric", "threshold metric", "reserve"),
+    "dimension": ("dimension", "entity", "rank among"),
+    "rank": ("rank", "entity", "rank among"),
+    "grain": ("grain", "trend"),
+    "trend": ("grain", "trend"),
+    "entity": ("entity", "dimension"),
+}
+"""Slots that a correction of one replaces together."""
+
+
+def facts_of(items: Sequence[Item], catalog: Catalog, polar: bool = False) -> tuple[list[Fact], list[Item]]:
+    """The facts of one piece, and the items that no rule has used."""
+    board = Board(list(items), catalog, polar=polar)
+    for rule in RULES:
+        rule(board)
+    return board.facts, board.items
+
+
+def merged(items: Sequence[Item], catalog: Catalog, polar: bool = False) -> list[Fact]:
+    """The facts of a question: of its pieces in order, where a later piece replaces what it speaks of."""
+    for at in range(len(items) - 1, -1, -1):
+        if items[at].code != "C":
+            continue
+        before = merged(items[:at], catalog, polar)
+        later, left = facts_of([item for item in items[at + 1 :] if item.code != "C"], catalog)
+        if items[at].value == "reset" and _stands_alone(later):
+            return later
+        changed = _changed(before, later, left, catalog)
+        if changed is not None:
+            return changed
+        return merged([*items[:at], *items[at + 1 :]], catalog, polar)
+    return facts_of(items, catalog, polar)[0]
+
+
+def _stands_alone(facts: Sequence[Fact]) -> bool:
+    return any(fact.slot in ("metric", "reserve", "rank metric") for fact in facts)
+
+
+def _changed(before: list[Fact], later: list[Fact], left: list[Item], catalog: Catalog) -> list[Fact] | None:
+    """`before` with what `later` says instead; `None` where it replaces nothing, and so is no correction."""
+    numbers = [item for item in left if item.code == "N"]
+    marks = [item for item in left if item.code == "^"]
+    if numbers or marks:
+        renumbered = _renumbered(before, numbers, marks)
+        if renumbered is not None:
+            before, later = renumbered, later
+            return _replaced(before, later) or before
+    return _replaced(before, later)
+
+
+def _renumbered(before: list[Fact], numbers: list[Item], marks: list[Item]) -> list[Fact] | None:
+    """A bare number replaces the limit, else the last threshold; a bare superlative the direction."""
+    out = list(before)
+    ranked = any(fact.slot in ("rank", "limit") for fact in before)
+    for item in numbers:
+        span = ((item.start, item.end),)
+        if ranked:
+            out = [f for f in out if f.slot != "limit"] + [Fact("limit", int(item.value), "correction", span)]
+        elif any(f.slot == "threshold" for f in out):
+            last = [f for f in out if f.slot == "threshold"][-1]
+            field, op, _ = last.value
+            out = [f for f in out if f is not last] + [
+                Fact("threshold", (field, op, item.value), "correction", span)
+            ]
+    for item in marks:
+        if any(f.slot == "rank" for f in out):
+            out = [f for f in out if f.slot != "rank"] + [
+                Fact("rank", item.value, "correction", ((item.start, item.end),))
+            ]
+    return out if out != before else None
+
+
+def _replaced(before: list[Fact], later: list[Fact]) -> list[Fact] | None:
+    said = {fact.slot for fact in later}
+    fields = {(fact.slot, fact.value[0]) for fact in later if fact.slot in ("filter", "threshold")}
+    gone = {
+        slot for s in said for slot in TOGETHER.get(s, (s,)) if s not in ("filter", "threshold", "reserve")
+    }
+    if "dimension" in said and "rank" not in said:
+        gone |= {"rank", "limit", "rank metric"}
+    kept = [
+        fact
+        for fact in before
+        if fact.slot not in gone
+        and not (fact.slot in ("filter", "threshold") and (fact.slot, fact.value[0]) in fields)
+    ]
+    return [*kept, *later] if len(kept) < len(before) else None

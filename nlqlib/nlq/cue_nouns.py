@@ -1,0 +1,244 @@
+"""First rules: which noun is what. Metric or dimension, value, head noun, missing value, exclusion."""
+
+from dataclasses import replace
+
+from nlqlib.nlq.cue_board import Board, Match, Values, joined
+from nlqlib.nlq.cue_lexicon import english
+from nlqlib.nlq.cue_tags import Item, codes
+
+IDIOMS = ("top line", "bottom line")
+"""Names of a metric that are adjectives before another one: `top-line orders` are orders."""
+MANY = frozenset({"most", "fewest", "least", "more", "fewer", "less", "highest number of", "record"})
+"""Superlatives that count what stands behind them; the others choose among it."""
+
+
+def nouns(board: Board) -> None:
+    """All rules of this module, in order."""
+    superlative_words(board)
+    shares(board)
+    idiom_metrics(board)
+    numbered_entities(board)
+    lists_of_values(board)
+    metric_or_dimension(board)
+    missing_values(board)
+    head_nouns(board)
+    exclusions(board)
+
+
+def superlative_words(board: Board) -> None:
+    """`busiest` is the most busy; it becomes a superlative and an adjective."""
+
+    def split(m: Match) -> list[Item]:
+        item = m.items[0]
+        direction, adjective = item.value.split()
+        meaning = next(
+            (entry.value for entry in english().get((adjective,), ()) if entry.code == "J"), adjective
+        )
+        mark = replace(item, code="^", value=direction, words=adjective)
+        return [mark, replace(item, code="J", value=meaning, words=adjective)]
+
+    board.replace("=", split)
+
+
+def shares(board: Board) -> None:
+    """`what share of units came back`, `margin as a percentage of revenue`: the ratio over it."""
+
+    def ratio(m: Match) -> list[Item] | None:
+        whole = m["whole"][0]
+        part = m.one("part")
+        name = ratio_over(board, whole.value, part.value if part else None)
+        return None if name is None else [*m["between"], joined([m["y"][0], whole], "M", name)]
+
+    board.replace(
+        r"(?:(?P<part>M)[fw]*)?(?P<y>Y)[fq]*(?P<whole>M)(?P<between>)(?:[wf]*J)?(?:[wf]*(?=$|[^M]))", ratio
+    )
+
+
+def ratio_over(board: Board, whole: str, part: str | None = None) -> str | None:
+    """The ratio whose denominator is the measure of `whole`, with `part` above it where given."""
+    known = board.catalog.metrics
+    if known[whole].kind != "measure":
+        return None
+    over = [n for n, m in known.items() if m.unit == "ratio" and m.measures[1] == known[whole].measures[0]]
+    if part is not None:
+        over = [n for n in over if known[n].measures[0] in known[part].measures] or over
+    return over[0] if len(over) == 1 else None
+
+
+def idiom_metrics(board: Board) -> None:
+    def drop(m: Match) -> list[Item] | None:
+        return m["rest"] if m.items[0].words in IDIOMS else None
+
+    board.replace(r"M(?P<rest>[MX])", drop)
+    plain = [item for item in board.items if item.code in "MX" and item.words not in IDIOMS]
+    listed = board.has(r"M\+M")
+    if plain and not listed:
+        board.items = [item for item in board.items if item.words not in IDIOMS]
+
+
+def numbered_entities(board: Board) -> None:
+    """`customer 1017` and `customers 1001 and 1005` are values of a dimension whose entities go by id."""
+
+    def named(m: Match) -> list[Item] | None:
+        noun = m.items[0]
+        dimension = noun.value[1] if noun.code == "X" else noun.value
+        names = board.catalog.dimensions[dimension].names
+        numbers = [item for item in m["ids"] if item.code == "N"]
+        if not names or any(int(item.value) not in names for item in numbers):
+            return None
+        return [joined(m.items, "V", Values(dimension, tuple(int(item.value) for item in numbers)))]
+
+    board.replace(r"[DEX](?P<ids>N(?:[+/]?N)*)", named)
+
+
+def lists_of_values(board: Board) -> None:
+    """Values of one dimension that stand side by side become one item; what joins them is kept."""
+    board.items = [
+        replace(i, value=Values(i.value[0], (i.value[1],)))
+        if i.code == "V" and isinstance(i.value, tuple)
+        else i
+        for i in board.items
+    ]
+
+    def join(m: Match) -> list[Item] | None:
+        first, second = m["a"][0], m["b"][0]
+        if first.value.dimension != second.value.dimension:
+            return None
+        nouns_between = [item for item in m["noun"] if not _names(item, first.value.dimension)]
+        names = tuple(dict.fromkeys((*first.value.names, *second.value.names)))
+        value = Values(
+            first.value.dimension, names, first.value.joins + codes(m["join"]) + second.value.joins
+        )
+        return [joined([first, *m["join"], second], "V", value), *nouns_between]
+
+    board.take(r"(?P<a>V)(?P<noun>[MXDE]?)(?P<join>(?:[+/z]{1,2}[fbj]?)?)(?P<b>V)", join)
+
+
+def _names(item: Item, dimension: str) -> bool:
+    return item.code in "DE" and item.value == dimension
+
+
+def metric_or_dimension(board: Board) -> None:
+    """`customers` are a metric where they are counted, a dimension where they are chosen or split by."""
+    metrics = sum(item.code in "M" for item in board.items)
+    for at, item in enumerate(board.items):
+        if item.code == "X":
+            metric = _counts(board, at, metrics)
+            board.items[at] = replace(item, code="M" if metric else "E", value=item.value[0 if metric else 1])
+
+
+def _counts(board: Board, at: int, metrics: int) -> bool:
+    """Is the noun at `at` a metric?"""
+    before, after = board.codes[:at], board.codes[at + 1 :]
+    last = before[-1:]
+    core = before.rstrip("VJ")
+    if last == "q" or (len(before) > 1 and core[-2:-1] in (">", "<") and core[-1:] in "NKQ"):
+        return not (last == "q" and after.startswith(("w>", "w^")) and False)
+    if core.endswith("^"):
+        return board.items[len(core) - 1].words.split()[-1] in MANY
+    if core[-1:] in ("W", "R", "N", "j") or core[-2:] in ("^N", "W^"):
+        return False
+    if after.startswith(("w", "A")) and not after.startswith("wV"):
+        return bool(metrics) and last == "+"
+    if last == "b":
+        return _ranked_by(before) or _sorted_by(before)
+    if last == "o":
+        return True
+    if last == "V" and metrics and ("f" in before or "z" in before):
+        return True
+    return bool(metrics) or not after.startswith("^")
+
+
+def _ranked_by(before: str) -> bool:
+    """`rank channels by customers`, `top regions by customers`: the metric, where none was named yet."""
+    return any(cue in before for cue in "^RN") and "M" not in before
+
+
+def _sorted_by(before: str) -> bool:
+    return before[-2:-1] in ("o", "d")
+
+
+def missing_values(board: Board) -> None:
+    """`no region recorded`: is_null. `with a known region`, `excluding unknown regions`: not_null."""
+
+    def noted(op: str, m: Match) -> list[Item]:
+        board.note("filter", (m["d"][0].value, op, ()), "missing values", m.items)
+        return []
+
+    board.replace(r"[fx!]+Z[DE]?|Z", lambda m: _unnamed(board, m))
+    board.replace(r"[x!][MXfwaA]*(?:!a?k?(?P<d>[DE])k?)", lambda m: noted("not_null", m))
+    board.replace(r"x[MXfwaA]*(?:u(?P<d>[DE])|(?P<e>[DE])u)", lambda m: _excluded_missing(board, m))
+    board.replace(
+        r"![aw]?k?(?P<d>[DE])k?(?![VzN])", lambda m: None if m["d"][0].value is None else noted("is_null", m)
+    )
+    board.replace(r"(?:[wfA]+)?(?:u(?P<d>[DE])|(?P<e>[DE])u)", lambda m: _missing(board, m))
+    board.replace(r"(?:[wfA]+)?k(?P<d>[DE])|[wfA]*w(?P<e>[DE])k", lambda m: _known(board, m))
+    board.replace(r"(?P<d>[DE])k", lambda m: noted("not_null", m) if m.codes_before()[-1:] != "b" else None)
+    board.items = [item for item in board.items if item.code not in "uk"]
+
+
+def _unnamed(board: Board, m: Match) -> list[Item]:
+    op = "not_null" if set("x!") & set(m.match[0]) else "is_null"
+    unnamed = next(item for item in m.items if item.code == "Z")
+    board.note("filter", (unnamed.value, op, ()), "missing values", m.items)
+    return []
+
+
+def _either(m: Match) -> str:
+    return (m["d"] or m["e"])[0].value
+
+
+def _excluded_missing(board: Board, m: Match) -> list[Item]:
+    board.note("filter", (_either(m), "not_null", ()), "missing values", m.items)
+    return []
+
+
+def _missing(board: Board, m: Match) -> list[Item]:
+    board.note("filter", (_either(m), "is_null", ()), "missing values", m.items)
+    return []
+
+
+def _known(board: Board, m: Match) -> list[Item]:
+    board.note("filter", (_either(m), "not_null", ()), "missing values", m.items)
+    return []
+
+
+def head_nouns(board: Board) -> None:
+    """`the Store and Outlet channels`, `region West`: a noun that only carries a value."""
+
+    def own(m: Match) -> list[Item] | None:
+        value, noun = m["v"][0], m["n"][0]
+        return [joined(m.items, "V", value.value)] if _names(noun, value.value.dimension) else None
+
+    board.replace(r"(?P<v>V)(?P<n>[DE])", own)
+    board.replace(r"(?<![bjW^R])(?P<n>[DE])(?P<v>V)", own)
+
+    def carried(m: Match) -> list[Item] | None:
+        others = sum(item.code == "M" for item in (*m.before, *m.after))
+        apart = m["v"][-1].value.joins.count("z")
+        return m["v"] if others and (m.match["p"] or apart) else None
+
+    board.replace(r"(?P<v>(?P<p>[fzx!I]b?|[+/])?V)M", carried)
+
+    def other(m: Match) -> list[Item] | None:
+        return m["v"] if any(item.code == "M" for item in (*m.before, *m.after)) else None
+
+    board.replace(r"(?<![\^NWR])(?P<v>[fx!]+V)[DE]", other)
+
+
+def exclusions(board: Board) -> None:
+    """`except A and B`, `without A`, `A excluded`: always not_in. `all channels except A` does not split."""
+
+    def noted(m: Match) -> list[Item]:
+        for item in m.items:
+            if item.code == "V":
+                board.note("filter", (item.value.dimension, "not_in", item.value.names), "exclusion", m.items)
+        return []
+
+    def scoped(m: Match) -> list[Item] | None:
+        noun, value = m["n"][0], m["v"][0]
+        return m["rest"] if _names(noun, value.value.dimension) else None
+
+    board.replace(r"f*a(?P<n>[DE])(?P<rest>[x!][fa]*(?P<v>V))", scoped)
+    board.replace(r"[x!]+[fabw]*V(?:[+/][x!]?V)*p?", noted)
+    board.replace(r"V(?:[+/]V)*p", noted)

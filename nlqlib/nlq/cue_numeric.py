@@ -1,0 +1,159 @@
+"""Rules for numbers and order: caps in rows, thresholds on metrics, sorting words, cues denied."""
+
+from nlqlib.nlq.cue_board import Board, Match
+from nlqlib.nlq.cue_nouns import ratio_over
+from nlqlib.nlq.cue_tags import NUMBERS, Item
+
+FLIPPED = {"gt": "lte", "gte": "lt", "lt": "gte", "lte": "gt"}
+_CUE = r"(?:[\^R]N?[MJ]?[DETU]?|N[DETU]|1N|d|o(?:[bf]?[MDE])?|t|G|bT|iN?l?)"
+
+
+def numbers_and_order(board: Board) -> None:
+    """All rules of this module, in order."""
+    row_limits(board)
+    thresholds(board)
+    denied(board)
+    sorts(board)
+
+
+def row_limits(board: Board) -> None:
+    """A cap in rows, lines or records is a limit, whatever word it comes with: `top ten rows`."""
+
+    def noted(m: Match) -> list[Item]:
+        number = m.one("n") or m.one("o")
+        board.note("limit", int(number.value) if number else 1, "row limit", m.items)
+        return []
+
+    board.replace(r"[fis1>\^!w]*(?P<n>N)l(?:[fs]*)", noted)
+    board.replace(r"[fis1>\^w]*l[fisd1>]*(?P<o>N)(?![DEMXTU])", noted)
+    board.replace(r"[\^1]l", noted)
+    board.replace(r"(?:i[\^1]?|1)(?P<n>N)(?![DEMXTUVJ\^])", noted)
+    board.items = [item for item in board.items if item.code not in "li"]
+
+
+def thresholds(board: Board) -> None:
+    """`more than 100 orders`, `return rate above 8%`, `between 5 and 10 percent`, `500 units or more`."""
+
+    def told(
+        ops: tuple[str, ...], numbers: list[Item], m: Match, ahead: list[Item], behind: list[Item]
+    ) -> list[Item] | None:
+        metric = _threshold_metric(board, m, numbers[-1], ahead, behind)
+        if metric is None:
+            return None
+        for op, number in zip(ops, numbers, strict=True):
+            named, value = _in_unit(board, metric.value, number)
+            board.note("threshold", (named, op, value), "threshold", [*m.items, metric])
+        board.note("threshold metric", named, "threshold", [metric])
+        return [] if metric in m.items else [item for item in m.items if item.code in "M"]
+
+    def between(m: Match) -> list[Item] | None:
+        return told(("gte", "lte"), m["n"] + m["k"], m, m["ahead"], m["behind"])
+
+    def one(m: Match) -> list[Item] | None:
+        return told((m["op"][0].value,), m["n"], m, m["ahead"], m["behind"])
+
+    number = f"[{NUMBERS}]"
+    ahead, behind = r"(?P<ahead>(?:[MJ][wvf]{0,2})?)", r"(?P<behind>(?:[fq]{0,2}[MJ])?)"
+    board.replace(rf"w?{ahead}w?B(?P<n>{number})[+f/]?(?P<k>{number}){behind}", between)
+    board.replace(rf"w?{ahead}w?(?P<op>>)(?P<n>{number}){behind}", one)
+    board.replace(rf"w?{ahead}w?(?P<n>{number})(?P<op><){behind}", one)
+    board.replace(rf"w?{ahead}w?(?P<n>{number})(?P<behind>[fq]?M)(?P<op><)", one)
+
+
+def _threshold_metric(
+    board: Board, m: Match, number: Item, ahead: list[Item], behind: list[Item]
+) -> Item | None:
+    """The metric a number limits: right behind it, right before it, else the nearest one of its unit."""
+    near = [item for item in (*behind, *ahead) if item.code in "MJ"]
+    far = [item for item in (*reversed(m.before), *m.after) if item.code == "M"]
+    named = [metric for item in (*near, *far) if (metric := _as_metric(board, item))]
+    fitting = [item for item in named if _fits(board, item.value, number)]
+    return fitting[0] if fitting else None
+
+
+def _as_metric(board: Board, item: Item) -> Item | None:
+    """A metric item; an adjective or verb as the metric it stands for."""
+    if item.code == "M":
+        return item
+    name = metric_called(board, item.value)
+    return Item("M", name, item.start, item.end, item.words) if name else None
+
+
+def metric_called(board: Board, words: str) -> str | None:
+    """The metric of the catalog whose name or synonym is `words`."""
+    spoken = {
+        name: {name.replace("_", " "), *metric.synonyms} for name, metric in board.catalog.metrics.items()
+    }
+    return next((name for name, phrases in spoken.items() if words in phrases), None)
+
+
+def _fits(board: Board, metric: str, number: Item) -> bool:
+    unit = board.catalog.metrics[metric].unit
+    if number.code == "Q":
+        return (
+            unit == "ratio" or _share_of(board, metric) is not None or ratio_over(board, metric) is not None
+        )
+    return unit == "money" if number.code == "K" else True
+
+
+def _share_of(board: Board, metric: str) -> str | None:
+    """The ratio whose numerator is `metric`: a margin of 30 % is a margin rate."""
+    known = board.catalog.metrics
+    if known[metric].kind != "measure":
+        return None
+    return next(
+        (n for n, m in known.items() if m.unit == "ratio" and m.measures[0] == known[metric].measures[0]),
+        None,
+    )
+
+
+def _in_unit(board: Board, metric: str, number: Item) -> tuple[str, float]:
+    """The metric and the number in its unit: ratios as a share of one, whole numbers as such."""
+    unit, value = board.catalog.metrics[metric].unit, number.value
+    if number.code == "Q" and unit != "ratio":
+        metric = ratio_over(board, metric) or _share_of(board, metric) or metric
+    if unit == "ratio" and number.code == "N" and value > 1:
+        value = round(value / 100, 12)
+    return metric, int(value) if float(value).is_integer() else value
+
+
+def denied(board: Board) -> None:
+    """A cue that is denied does not count: `not the top 5`, `no ranking`, `instead of a trend`."""
+
+    def dropped(m: Match) -> list[Item]:
+        kept = [item for item in m["cue"] if item.code in "DE" and not _elsewhere(m, item)]
+        return [item for item in kept if "R" in m.match["cue"]]
+
+    board.replace(rf"I[bfq]*(?P<cue>{_CUE}|[MDEXVP])", dropped)
+    board.replace(rf"[!x]+[sfa]?(?P<cue>{_CUE})(?P<more>(?:[/+](?:{_CUE}))*)", dropped)
+    board.replace(r"[!x][fa]?b(?P<cue>[DE])", lambda m: [])
+    board.items = [item for item in board.items if item.code not in "!I"]
+
+
+def _elsewhere(m: Match, item: Item) -> bool:
+    others = (*m.before, *m.after)
+    return any(other.code in "DE" for other in others)
+
+
+def sorts(board: Board) -> None:
+    """`sorted by A descending`, `highest first`, `from low to high`, `alphabetically`."""
+
+    def direction(m: Match) -> list[Item]:
+        cue = next(item for item in m.items if item.code == "^")
+        return [Item("d", cue.value, m.items[0].start, m.items[-1].end)]
+
+    board.replace(r"[w]?\^[MJ]?[1h]", direction)
+    board.replace(r"H\^(?:M|J)?", direction)
+
+    def by(m: Match) -> list[Item] | None:
+        key, turn = m.one("by"), m.one("d") or m.one("e")
+        board.note("sort", (key.value if key else None, turn.value if turn else None), "sort", m.items)
+        return [key] if key and key.code in "DE" else []
+
+    board.replace(r"(?P<d>d?)o[bfs]*(?P<by>[MDE])(?P<e>d?)", by)
+    board.replace(r"(?P<d>d)[bf](?P<by>[M])", by)
+    if not board.has("R"):
+        board.replace(r"(?<=[DEPV])[b](?P<by>M)(?P<d>d)", by)
+    board.replace(r"(?P<d>d)(?P<by>M)(?=$|[^bfM+])", by)
+    board.replace(r"o?(?P<d>d)", by)
+    board.replace(r"o", lambda m: by(m) if m.items[0].words.startswith("sort") else [])

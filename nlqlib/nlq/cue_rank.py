@@ -1,0 +1,183 @@
+"""Rules for rankings: what is ranked, by what, which way, and how many; and the nouns that then remain."""
+
+import re
+from dataclasses import replace
+
+from nlqlib.nlq.cue_board import Board, Match
+from nlqlib.nlq.cue_numeric import metric_called
+from nlqlib.nlq.cue_tags import Item
+
+SINGULAR = "DTA"
+DEFAULT = 5
+
+
+def ranks(board: Board) -> None:
+    """All rules of this module, in order."""
+    adjectives(board)
+    counted_values(board)
+    rank_all(board)
+    ranking(board)
+    time_buckets(board)
+    splits(board)
+    leftover(board)
+
+
+def adjectives(board: Board) -> None:
+    """`best-selling` and `sells most` name a metric; far from a superlative the word is kept in reserve."""
+
+    what = next((name for name, known in board.catalog.dimensions.items() if "what" in known.synonyms), None)
+    if what and re.match(r"W(J\^|\^J)", board.codes):
+        board.items[0] = replace(board.items[0], code="A", value=what)
+    out: list[Item] = []
+    for at, item in enumerate(board.items):
+        if item.code != "J":
+            out.append(item)
+            continue
+        name = metric_called(board, item.value) or metric_of_word(board, item.words)
+        near = "^" in board.codes[max(0, at - 1) : at + 3] or "m" in board.codes[max(0, at - 1) : at + 2]
+        if name:
+            board.note("reserve", (name, near), "adjective", [item])
+    board.items = out
+
+
+def metric_of_word(board: Board, word: str) -> str | None:
+    """The metric that has `word` among its synonyms."""
+    return metric_called(board, word)
+
+
+def counted_values(board: Board) -> None:
+    """`the two channels Web and Store` counts values and ranks nothing."""
+    sizes = {len(fact.value[2]) for fact in board.all("filter") if fact.value[1] == "in"}
+    named = {fact.value[0] for fact in board.all("filter")}
+
+    def plain(m: Match) -> list[Item] | None:
+        number, noun = m.items
+        return [] if int(number.value) in sizes and noun.value in named else None
+
+    if not board.has(r"[\^R]"):
+        board.replace(r"N[DE]", plain)
+
+
+def rank_all(board: Board) -> None:
+    """`rank all regions` is a sorted breakdown."""
+
+    def sorted_all(m: Match) -> list[Item]:
+        board.note("sort", (None, None), "rank all", m.items)
+        return [item for item in m.items if item.code not in "Raj"]
+
+    board.replace(r"R[fq]?[aj]", sorted_all)
+    board.replace(r"a[DE]f?R", sorted_all)
+    board.replace(r"aR(?=[fb]?[DE])", sorted_all)
+
+
+def ranking(board: Board) -> None:
+    """A superlative, a rank verb or a number on an entity selects or ranks entities."""
+    among = board.all("rank among")
+    if not (board.has(r"[\^R]|N[DETU]|[DETU]N") or among):
+        return
+    entity = _entity(board)
+    if entity is None and not among:
+        return
+    board.note(
+        "rank",
+        _direction(board),
+        "ranking",
+        [i for i in board.items if i.code in "^R"] or ([entity] if entity else []),
+    )
+    metric = _rank_metric(board)
+    if metric:
+        board.note("rank metric", metric.value, "ranking", [metric])
+    _limit(board, entity)
+    if entity is not None:
+        board.note("entity", (entity.code, entity.value), "ranking", [entity])
+        board.items = [item for item in board.items if item is not entity]
+    board.items = [item for item in board.items if item.code not in "^RN"]
+
+
+def _entity(board: Board) -> Item | None:
+    """The noun that is ranked, by the strongest sign of it."""
+    for pattern in (
+        r"\^N?(?P<e>[DETU])",
+        r"\^N?M(?P<e>[DETU])",
+        r"N\^?M?(?P<e>[DETU])",
+        r"(?:W|R)[fa\^N]*(?P<e>[DETU])",
+        r"(?<![bj])(?P<e>[ETU])(?=.*\^)",
+        r"(?<![bj])(?P<e>[DETU])(?=.*[\^R])",
+        r"^f?(?P<e>A)(?=.*\^)",
+        r"(?<![DETUM])(?P<e>A)(?=.*\^)",
+        r"\^.*?[^bj](?P<e>[DETU])",
+        r"(?P<e>[DETU])",
+    ):
+        found = board.find(pattern, "e")
+        if found:
+            return found
+    return None
+
+
+def _direction(board: Board) -> str | None:
+    """The superlative beside the metric, else the first; a stated order for a verb of ranking."""
+    marks = [item for item in board.items if item.code == "^"]
+    chosen = board.find(r"(?P<c>\^)M", "c") or (marks[0] if marks else None)
+    if chosen:
+        return str(chosen.value)
+    more = next((item for item in board.items if item.code == "m"), None)
+    if more is not None:
+        return str(more.value)
+    return next((fact.value[1] for fact in board.all("sort") if fact.value[1]), None)
+
+
+def _rank_metric(board: Board) -> Item | None:
+    """By, in or beside the superlative; else the first metric."""
+    for pattern in (
+        r"[DETUAN\^R][bf]+(?P<m>M)",
+        r"R[bf](?P<m>M)",
+        r"\^q?(?P<m>M)",
+        r"m(?P<m>M)",
+        r"w\^(?P<m>M)",
+    ):
+        found = board.find(pattern, "m")
+        if found:
+            return found
+    return None
+
+
+def _limit(board: Board, entity: Item | None) -> None:
+    numbers = [item for item in board.items if item.code == "N"]
+    if numbers:
+        board.note("limit", int(numbers[0].value), "ranking", [numbers[0]])
+        return
+    one = entity is None or entity.code in SINGULAR or bool(board.all("rank among"))
+    board.note("limit", 1 if one else DEFAULT, "ranking default", [entity] if entity else [])
+
+
+def time_buckets(board: Board) -> None:
+    """`months with more than 100 orders`: a condition on time buckets splits by them."""
+    if not board.all("threshold"):
+        return
+
+    def bucket(m: Match) -> list[Item]:
+        board.note("grain", m["u"][0].value, "time buckets", m.items)
+        return []
+
+    board.replace(r"[Wfaj]*(?P<u>[TU])", bucket)
+
+
+def splits(board: Board) -> None:
+    """What stands behind `by`, and every other noun for a dimension that nothing has used."""
+    compound = board.has(r"[bj]") and board.has(r"(?<![bjW])DM")
+    if compound:
+        board.replace(r"(?<![bjW+])D(?P<m>M)", lambda m: m["m"])
+
+    def noted(m: Match) -> list[Item]:
+        board.note("dimension", m["d"][0].value, "split", m.items)
+        return []
+
+    board.replace(r"[bjWaf]*(?P<d>[DE])", noted)
+
+
+def leftover(board: Board) -> None:
+    """The metrics that nothing has used are what is shown."""
+    for item in board.items:
+        if item.code == "M":
+            board.note("metric", item.value, "metric", [item])
+    board.items = [replace(item) for item in board.items if item.code != "M"]

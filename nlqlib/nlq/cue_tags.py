@@ -1,0 +1,276 @@
+"""A question as a row of tagged items: values, periods, numbers, trade words and cues, each word used once.
+
+The longest phrase wins; where one phrase can be two things, its neighbours decide. Fillers leave no item; a
+word that nothing explains is an item `?`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nlqlib.nlq.catalog import Catalog
+from nlqlib.nlq.cue_lexicon import ARTICLES, LONGEST, Entry, Lexicon, lexicon
+from nlqlib.nlq.cue_numbers import Number, fraction_at, number_at
+from nlqlib.nlq.cue_periods import Period, periods
+from nlqlib.nlq.cue_text import Token
+
+NUMBERS = "NKQ"
+NOUNS = "MDEXV"
+_POSSESSIVE = frozenset(
+    ["my", "our", "your", "the", "this", "their", "his", "her", "next", "upcoming", "tomorrows", "todays"]
+)
+_DOCUMENTS = frozenset(
+    [
+        "report",
+        "reports",
+        "update",
+        "summary",
+        "overview",
+        "newsletter",
+        "email",
+        "digest",
+        "planning",
+        "budget",
+        "plan",
+        "accounts",
+        "close",
+        "dashboard",
+        "deck",
+        "slides",
+        "slide",
+        "presentation",
+        "paper",
+        "document",
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Item:
+    """A tagged stretch of words, from word `start` up to, but not including, word `end`."""
+
+    code: str
+    value: Any
+    start: int
+    end: int
+    words: str = ""
+
+
+def codes(items: Sequence[Item]) -> str:
+    """One character for each item."""
+    return "".join(item.code for item in items)
+
+
+def tagged(tokens: Sequence[Token], catalog: Catalog) -> tuple[Item, ...]:
+    """The items of `tokens`, in order, without the fillers."""
+    return _Tagger(tokens, catalog).items()
+
+
+class _Tagger:
+    """One pass over the words of a question."""
+
+    def __init__(self, tokens: Sequence[Token], catalog: Catalog) -> None:
+        self.tokens = tokens
+        self.catalog = catalog
+        self.lexicon: Lexicon = lexicon(catalog)
+        self.periods: dict[int, Item] = {}
+        self.values = self._values()
+        self.periods = self._periods()
+        self.found: list[Item] = []
+
+    def items(self) -> tuple[Item, ...]:
+        at = 0
+        while at < len(self.tokens):
+            item = self._item(at)
+            if item.code != ".":
+                self.found.append(item)
+            at = item.end
+        return tuple(self.found)
+
+    def _item(self, at: int) -> Item:
+        period = self.periods.get(at)
+        if period:
+            return period
+        phrase = self._phrase(at)
+        number = self._number(at)
+        if number and (phrase is None or phrase.end <= number.end):
+            return Item(number.code, number.value, at, number.end, self._words(at, number.end))
+        if phrase:
+            return phrase
+        if self.tokens[at].text in ARTICLES or not self.tokens[at].text.isalnum():
+            return Item(".", None, at, at + 1)
+        return self._misspelt(at) or Item("?", None, at, at + 1, self.tokens[at].text)
+
+    def _number(self, at: int) -> Number | None:
+        behind = bool(self.found) and self.found[-1].code in ">B" and self.found[-1].end == at
+        number = number_at(self.tokens, at)
+        return number or (fraction_at(self.tokens, at) if behind else None)
+
+    def _words(self, start: int, end: int) -> str:
+        return " ".join(token.text for token in self.tokens[start:end])
+
+    def _phrase(self, at: int) -> Item | None:
+        """The longest phrase that begins at word `at` and can be something here."""
+        for words, end in self._spellings(at):
+            entries = self.lexicon.at(words)
+            entry = self._chosen(entries, at, end) if entries else None
+            if entry:
+                return Item(entry.code, entry.value, at, end, " ".join(words))
+        return None
+
+    def _spellings(self, at: int) -> list[tuple[tuple[str, ...], int]]:
+        """Phrases that begin at word `at`, the longest first, with and without possessives."""
+        if self.tokens[at].text in ARTICLES:
+            return []
+        words: list[str] = []
+        bases: list[str] = []
+        found = []
+        for end in range(at, min(at + LONGEST + 4, len(self.tokens))):
+            token = self.tokens[end]
+            if end > at and end in self.periods:
+                break
+            if token.text in ARTICLES:
+                continue
+            words, bases = [*words, token.text], [*bases, token.base or token.text]
+            found.append((tuple(words), end + 1))
+            if bases != words:
+                found.append(((*words[:-1], bases[-1]), end + 1))
+                found.append((tuple(bases), end + 1))
+        return sorted(found, key=lambda f: -len(f[0]))
+
+    def _chosen(self, entries: Sequence[Entry], at: int, end: int) -> Entry | None:
+        return next((entry for entry in entries if self._fits(entry, entries, at, end)), None)
+
+    def _fits(self, entry: Entry, entries: Sequence[Entry], at: int, end: int) -> bool:
+        """Can a phrase that could be `entries` be this `entry` here?"""
+        before = self.found[-1].code if self.found else ""
+        doubtful = any(other.code == "." for other in entries)
+        if entry.code == ">":
+            return self._number_next(end, strict="^" in {e.code for e in entries})
+        if entry.code == "<":
+            return any(item.code in NUMBERS for item in self.found[-2:])
+        if entry.code == "B":
+            return self._number_next(end)
+        if entry.code == "i":
+            return self._number_next(end)
+        if entry.code == "h":
+            return before == "^"
+        if entry.code == "G":
+            return not self._document(at, end)
+        if doubtful and entry.code in "DE":
+            return before != "" and before in "bjW^NRa"
+        if doubtful and entry.code == "V":
+            return self._among_values(entry, end, before)
+        if (
+            any(other.code == ">" for other in entries)
+            and entry.code in "^f"
+            and self._number_next(end, entry.code == "^")
+        ):
+            return False
+        return not (entry.code == "p" and before != "V" and any(e.code == "x" for e in entries))
+
+    def _document(self, at: int, end: int) -> bool:
+        """`my weekly report` is a paper, no weekly series."""
+        named = end < len(self.tokens) and self.tokens[end].text in _DOCUMENTS
+        return named and at > 0 and self.tokens[at - 1].text in _POSSESSIVE
+
+    def _number_next(self, at: int, strict: bool = False) -> bool:
+        """Does a number begin at word `at`, articles aside? `strict`: money or a share."""
+        while at < len(self.tokens) and (
+            self.tokens[at].text in ("about", "roughly", "the") and at not in self.periods
+        ):
+            at += 1
+        if at >= len(self.tokens) or at in self.periods:
+            return False
+        number = number_at(self.tokens, at) or (None if strict else fraction_at(self.tokens, at))
+        return number is not None and (not strict or number.code != "N")
+
+    def _among_values(self, entry: Entry, end: int, before: str) -> bool:
+        """Is a common word (`other`) one of several values, or beside its dimension?"""
+        last = self.found[-1] if self.found else None
+        dimension = entry.value[0]
+        if last and (
+            (last.code == "V" and last.value[0] == dimension)
+            or (last.code in "DE" and last.value == dimension)
+        ):
+            return True
+        if before in ("+", "/") and len(self.found) > 1 and self.found[-2].code == "V":
+            return self.found[-2].value[0] == dimension
+        following = self._entries_at(end)
+        if any(e.code in "DE" and e.value == dimension for e in following):
+            return True
+        return (
+            before != ""
+            and before in "fx="
+            and not any(e.code in "MDEXV" for e in following)
+            and end == len(self.tokens)
+        )
+
+    def _entries_at(self, at: int) -> Sequence[Entry]:
+        if at >= len(self.tokens):
+            return ()
+        return next((e for words, _ in self._spellings(at) if (e := self.lexicon.at(words))), ())
+
+    def _values(self) -> dict[int, int]:
+        """Where long values stand (two words or more): first word → end. They come before periods."""
+        taken: dict[int, int] = {}
+        at = 0
+        while at < len(self.tokens):
+            end = next(
+                (
+                    end
+                    for words, end in self._spellings(at)
+                    if len(words) > 1 and any(e.code == "V" for e in self.lexicon.at(words))
+                ),
+                at + 1,
+            )
+            if end > at + 1:
+                taken[at] = end
+            at = end
+        return taken
+
+    def _periods(self) -> dict[int, Item]:
+        """Periods by the word they begin with; words of long values are out of bounds."""
+        texts = ["".join(c for c in (t.base or t.text) if c != " ") for t in self.tokens]
+        for start, end in self.values.items():
+            texts[start:end] = ["_"] * (end - start)
+        starts: dict[int, int] = {}
+        place = 0
+        for index, text in enumerate(texts):
+            starts[place] = index
+            place += len(text) + 1
+        return {
+            item.start: item
+            for p in periods(" ".join(texts), self.catalog)
+            if (item := _located(p, starts, len(texts)))
+        }
+
+    def _misspelt(self, at: int) -> Item | None:
+        """A word of the catalog with one slip of the finger."""
+        text = self.tokens[at].text
+        if len(text) < 5:
+            return None
+        close = [phrase for word, phrase in self.lexicon.trade.items() if one_slip(text, word)]
+        entries = {entry for phrase in close for entry in self.lexicon.at(phrase) if entry.code in "MDEXV"}
+        if len(entries) != 1:
+            return None
+        entry = entries.pop()
+        return Item(entry.code, entry.value, at, at + 1, close[0][0])
+
+
+def _located(period: Period, starts: dict[int, int], n: int) -> Item | None:
+    first = starts[period.begin]
+    end = starts.get(period.stop + 1, n)
+    return Item("P", period, first, end)
+
+
+def one_slip(text: str, word: str) -> bool:
+    """Do they differ by one letter left out, put in, changed, or by two swapped?"""
+    if abs(len(text) - len(word)) > 1 or text[0] != word[0]:
+        return False
+    i = next(
+        (i for i, (a, b) in enumerate(zip(text, word, strict=False)) if a != b), min(len(text), len(word))
+    )
+    rest, other = text[i:], word[i:]
+    swapped = rest[:2] == other[:2][::-1] and rest[2:] == other[2:]
+    return rest[1:] == other or rest == other[1:] or rest[1:] == other[1:] or swapped

@@ -1,0 +1,186 @@
+"""The refined guardrail: what a question says by its words alone, and an intent corrected by it.
+
+`read` runs an ordered grammar over the question, in which every word is used once: values of the catalog,
+idioms, row limits, thresholds, sorts, ranks, trends, comparisons. `correct` holds a model's intent against
+the reading. Where the words that carry an intent are not explained, it abstains.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from nlqlib.nlq.catalog import Catalog
+from nlqlib.nlq.cue_assemble import assemble
+from nlqlib.nlq.cue_board import Board, Fact
+from nlqlib.nlq.cue_merge import merged
+from nlqlib.nlq.cue_tags import Item, tagged
+from nlqlib.nlq.cue_text import Token, tokens
+from nlqlib.nlq.decision import GuardDecision
+from nlqlib.nlq.equality import strict_equal
+from nlqlib.nlq.intent import ContractViolation, Filter, Intent, check
+from nlqlib.nlq.prompt import MAX_QUESTION_CHARS
+from nlqlib.nlq.schema import MAX_EVIDENCE
+
+UNEXPLAINED = 0.34
+"""With more than this share of its words unexplained, and more than three, a question is not read."""
+SLOTS = ("query_type", "metrics", "dimensions", "filters", "period", "grain", "sort", "limit")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the rules alone make of a question."""
+
+    intent: Intent | None
+    """`None`: the words do not make an intent; `problem` says why."""
+    spans: tuple[tuple[str, int, int], ...]
+    """(slot, start, end): which characters of the question each slot stands on."""
+    unexplained: tuple[str, ...]
+    """Words that no rule knows."""
+    holes: tuple[str, ...]
+    """Unexplained words that stand where a value or a dimension belongs."""
+    problem: str = ""
+
+    @property
+    def sure(self) -> bool:
+        """Is there an intent, with nothing unexplained where it would matter?"""
+        return self.intent is not None and not self.holes
+
+
+def read(question: str, catalog: Catalog) -> Reading:
+    """The intent that the words of `question` make, by rules alone. Never raises for any text."""
+    if len(question) > MAX_QUESTION_CHARS:
+        return Reading(None, (), (), (), "the question is too long to be read")
+    found = _read(question, tokens(question), catalog)
+    mixed = tokens(question, mixed=True)
+    if found.intent is None and len(mixed) != len(tokens(question)):
+        return _read(question, mixed, catalog)
+    return found
+
+
+def _read(question: str, words: Sequence[Token], catalog: Catalog) -> Reading:
+    items = tagged(words, catalog)
+    known = [item for item in items if item.code != "?"]
+    unexplained = tuple(item.words for item in items if item.code == "?")
+    facts = merged(known, catalog, polar=_polar(words))
+    made = assemble(facts, catalog)
+    intent, problem = _checked(made.intent, catalog)
+    if intent is not None and len(unexplained) > 3 and len(unexplained) > UNEXPLAINED * len(words):
+        intent, problem = None, "most words are unknown"
+    spans = _spans(facts, words)
+    if intent is not None:
+        intent = intent.model_copy(update={"evidence": _evidence(question, facts, words)})
+    return Reading(intent, spans, unexplained, _holes(items), problem or made.problem)
+
+
+def _polar(words: Sequence[Token]) -> bool:
+    return bool(words) and words[0].text in ("did", "does", "do", "is", "are", "was", "were", "has", "have")
+
+
+def _checked(intent: Intent | None, catalog: Catalog) -> tuple[Intent | None, str]:
+    if intent is None:
+        return None, ""
+    try:
+        check(intent, catalog)
+    except ContractViolation as error:
+        return None, str(error)
+    return intent, ""
+
+
+def _holes(items: Sequence[Item]) -> tuple[str, ...]:
+    """Unknown words where a value or a dimension belongs: behind `by`, `for`, `without`, `versus`."""
+    found = []
+    for before, item in pairwise(items):
+        if item.code == "?" and before.code in "bfxz!^":
+            found.append(item.words)
+    return tuple(found)
+
+
+def _spans(facts: Sequence[Fact], words: Sequence[Token]) -> tuple[tuple[str, int, int], ...]:
+    return tuple(
+        (fact.slot, words[start].start, words[end - 1].end)
+        for fact in facts
+        for start, end in fact.spans
+        if end > start
+    )
+
+
+def _evidence(question: str, facts: Sequence[Fact], words: Sequence[Token]) -> str:
+    """The words that decide the kind: of time, of rank, else of the split."""
+    for slot in ("grain", "trend", "rank", "dimension", "metric"):
+        spans = [span for fact in facts if fact.slot == slot for span in fact.spans]
+        if spans:
+            start, end = min(s for s, _ in spans), max(e for _, e in spans)
+            text = question[words[start].start : words[end - 1].end]
+            return text if len(text) <= MAX_EVIDENCE else text[:MAX_EVIDENCE].rsplit(" ", 1)[0][:MAX_EVIDENCE]
+    return ""
+
+
+def correct(
+    question: str, raw: Intent | None, catalog: Catalog
+) -> tuple[Intent | None, tuple[GuardDecision, ...]]:
+    """The intent of `question`: the reading where it is sure, else `raw`; with every decision taken.
+
+    `raw` is the model's intent, or `None` where none could be read. Idempotent.
+    """
+    reading = read(question, catalog)
+    if reading.intent is None:
+        return raw, (GuardDecision("read", (), None, reading.problem, "abstained"),)
+    final = _with_unknown_values(reading, raw)
+    if raw is not None and _same(raw, final, catalog):
+        return raw, (GuardDecision("read", _all(reading), None, None, "kept"),)
+    return final, _decisions(raw, final, reading)
+
+
+def _same(raw: Intent, final: Intent, catalog: Catalog) -> bool:
+    try:
+        return strict_equal(raw, final, catalog)
+    except ContractViolation:
+        return raw == final
+
+
+def _with_unknown_values(reading: Reading, raw: Intent | None) -> Intent:
+    """The reading, with filters of `raw` on values that the question names and no rule knows: never a
+    confident answer to another question."""
+    assert reading.intent is not None
+    if raw is None or not reading.holes:
+        return reading.intent
+    kept = [f for f in raw.filters if _names_unknown(f, reading.holes) and f not in reading.intent.filters]
+    return reading.intent.model_copy(update={"filters": (*reading.intent.filters, *kept)})
+
+
+def _names_unknown(condition: Filter, holes: Sequence[str]) -> bool:
+    said = {token.text for value in condition.values for token in tokens(str(value))}
+    return bool(said & set(holes))
+
+
+def _all(reading: Reading) -> tuple[tuple[int, int], ...]:
+    return tuple((start, end) for _, start, end in reading.spans)
+
+
+FEEDS = {
+    "query_type": ("rank", "grain", "trend", "dimension"),
+    "metrics": ("metric", "rank metric", "reserve", "threshold metric"),
+    "dimensions": ("dimension", "entity", "rank among"),
+    "filters": ("filter", "threshold"),
+    "sort": ("sort", "rank"),
+}
+"""Which facts a slot of the intent is made of, where they are not called alike."""
+
+
+def _decisions(raw: Intent | None, final: Intent, reading: Reading) -> tuple[GuardDecision, ...]:
+    before: dict[str, Any] = raw.wire() if raw is not None else {}
+    after = final.wire()
+    return tuple(
+        GuardDecision(slot, _resting(slot, reading), before.get(slot), after[slot], "changed")
+        for slot in SLOTS
+        if before.get(slot) != after[slot]
+    ) or (GuardDecision("read", (), None, None, "kept"),)
+
+
+def _resting(slot: str, reading: Reading) -> tuple[tuple[int, int], ...]:
+    kinds = FEEDS.get(slot, (slot,))
+    return tuple((start, end) for kind, start, end in reading.spans if kind in kinds)
+
+
+__all__ = ["Board", "Reading", "correct", "read"]
