@@ -10,13 +10,15 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from nlqlib import commands_gateway
+from nlqlib import commands_gateway, commands_meaning
 
 EPILOG = """examples:
   python -m nlqlib ask "revenue by region in 2024" --target local
   python -m nlqlib sql intent.json
-  python -m nlqlib evaluate data/questions/dev.jsonl --condition baseline --out rows.jsonl
+  python -m nlqlib evaluate data/questions/dev.jsonl --condition cues --out rows.jsonl
+  python -m nlqlib guard dev --raw rows.jsonl --condition cues
   python -m nlqlib simulate scenario.json
+  python -m nlqlib sweep --target twin --concurrency 1,8,16 --repeats 3 --out build/sweep
   python -m nlqlib serve local --port 8000
   python -m nlqlib serve twin --port 8001 --words synthetic
   python -m nlqlib gateway --upstream http://127.0.0.1:8000 --router-limit 1 --replica-limit 1
@@ -74,25 +76,18 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser("reproduce", help="run the notebooks against a target (see `reproduce --help`)")
     commands.add_parser("plan", help="what `reproduce` would send, and about how long it takes")
     commands.add_parser("site", help="turn executed notebooks into a static site")
-    _ask(commands)
+    commands_meaning.register(commands)
     _sql(commands)
-    _evaluate(commands)
     _engine(commands)
     _twin(commands)
     commands_gateway.register(commands)
     _window(commands)
     _calibrate(commands)
+    _sweep(commands)
     return top
 
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-
-
-def _ask(commands: Commands) -> None:
-    command = commands.add_parser("ask", help="question → intent, SQL, rows")
-    command.add_argument("question")
-    _target(command)
-    command.set_defaults(command=lambda a: _commands().ask(a.question, a.target, a.json))
 
 
 def _sql(commands: Commands) -> None:
@@ -100,22 +95,6 @@ def _sql(commands: Commands) -> None:
     command.add_argument("intent", help="a JSON file with one intent; - reads standard input")
     command.add_argument("--json", action="store_true", help="JSON instead of a table")
     command.set_defaults(command=lambda a: _commands().sql(a.intent, a.json))
-
-
-def _evaluate(commands: Commands) -> None:
-    command = commands.add_parser("evaluate", help="every question of a set, judged against its golds")
-    command.add_argument("questions", help="a .jsonl file, or the name of a set such as dev")
-    command.add_argument(
-        "--condition", default="baseline", help="how questions are asked (default: baseline)"
-    )
-    command.add_argument("--concurrency", type=int, default=4, help="requests in flight (default: 4)")
-    command.add_argument("--out", help="write one JSON line for each question here")
-    _target(command)
-    command.set_defaults(
-        command=lambda a: _commands().evaluate(
-            a.questions, a.target, a.condition, a.concurrency, a.out, a.json
-        )
-    )
 
 
 def _engine(commands: Commands) -> None:
@@ -134,10 +113,13 @@ def _engine(commands: Commands) -> None:
     install.set_defaults(command=lambda a: _commands().install())
     record = commands.add_parser("record", help="record a real model's answers for the twin to replay")
     record.add_argument("--target", default="local", help="local (default) or a URL")
-    record.add_argument("--set", default="dev", help="question set (default: dev)")
+    record.add_argument("--set", default="dev", help="question set, or a list of them (default: dev)")
+    record.add_argument("--condition", help="ways to ask: baseline,contrastive,planner, or all")
     record.add_argument("--contract", help="one output contract (default: each of the three recorded ones)")
     record.add_argument("--concurrency", type=int, default=1, help="requests in flight (default: 1)")
-    record.set_defaults(command=lambda a: _commands().record(a.target, a.set, a.contract, a.concurrency))
+    record.set_defaults(
+        command=lambda a: _commands().record(a.target, a.set, a.contract, a.concurrency, a.condition)
+    )
 
 
 def _serve(args: argparse.Namespace) -> int:
@@ -193,6 +175,50 @@ def _run_calibrate(args: argparse.Namespace) -> int:
     from nlqlib import commands_calibrate
 
     return commands_calibrate.run(args.target, args.out, args.force, args.json)
+
+
+SWEEP_EXAMPLE = """example: python -m nlqlib sweep --target twin --concurrency 1,8
+prints
+  target twin (times modelled); answers synthetic; closed loop on a warm prefix
+
+   concurrency  repeat   n  ok failed X_run X_window p50_s p95_s mean_s running waiting validity
+             1       0 150 150      0 0.311    0.311 3.211 3.345  3.214     1.0     0.0     held
+             8       0 160 160      0 2.236    2.235 3.563 3.712  3.564     7.8     0.1     held
+X_run counts valid answers over the whole run, ramp and drain included; X_window in steady state alone."""
+
+
+def _sweep(commands: Commands) -> None:
+    command = commands.add_parser(
+        "sweep",
+        help="throughput and latency of a closed loop at each concurrency",
+        description="Throughput and latency of a closed loop at each concurrency.",
+        epilog=SWEEP_EXAMPLE,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
+    add = command.add_argument
+    add("--concurrency", default="1,8,16,32", help="requests in flight, as 1,8,16 (default: %(default)s)")
+    add(
+        "--requests",
+        type=int,
+        default=0,
+        help="of each level (default: 20 for each in flight, at least 150;\n"
+        "local: 2 for each, at least 4, of 16 tokens)",
+    )
+    add("--repeats", type=int, default=1, help="of each level, in one shuffled order (default: 1)")
+    add("--seed", type=int, default=0, help="of the order, and of the lengths the twin draws (default: 0)")
+    add("--words", choices=["synthetic", "recordings"], default="synthetic", help="of the twin's answers")
+    add("--out", metavar="DIR", help="keep the points as artifacts here, and reuse those that are there")
+    _target(command)
+    command.set_defaults(command=_run_sweep)
+
+
+def _run_sweep(args: argparse.Namespace) -> int:
+    from nlqlib import commands_sweep
+
+    return commands_sweep.run(
+        args.target, args.concurrency, args.requests, args.repeats,
+        seed=args.seed, words=args.words, out=args.out, as_json=args.json,
+    )  # fmt: skip
 
 
 def _target(command: argparse.ArgumentParser) -> None:

@@ -70,13 +70,13 @@ def _concurrencies(text: str) -> list[int]:
 
 
 def _check(concurrency: Sequence[int], requests: int, repeats: int) -> None:
-    if requests and requests < max(concurrency):
+    if requests < 0 or repeats < 1:
+        raise InputError("--requests and --repeats take numbers from 1 on")
+    if 0 < requests < max(concurrency):
         raise InputError(
             f"--requests {requests} are fewer than {max(concurrency)} in flight: send at least so many, "
             "or leave it out"
         )
-    if requests < 0 or repeats < 1:
-        raise InputError("--requests and --repeats take numbers from 1 on")
 
 
 def _measured(study: Study, wanted: Sequence[Level]) -> list[Record]:
@@ -94,10 +94,8 @@ def _show(found: Sequence[Record], study: Study, out: str | None, as_json: bool)
     if as_json:
         print(json.dumps([_told(r, out) for r in found], indent=2, ensure_ascii=False))
         return
-    tag = study.target.time_tag
-    print(
-        f"target {study.target.name} ({tag}); {found[0].params['words']} answers; closed loop, warm prefix\n"
-    )
+    name, tag, words = study.target.name, study.target.time_tag, found[0].params["words"]
+    print(f"target {name} (times {tag}); answers {words}; closed loop on a warm prefix\n")
     print(table(found).to_string(index=False))
     if out:
         print(f"\n{len(found)} points in {out}")

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from nlqlib import plots
+from nlqlib import article, plots
 from nlqlib.analysis.bend import Level, Saturation, saturation
 from nlqlib.analysis.stats import percentile
 from nlqlib.experiments.captions import kinds, named
@@ -14,8 +14,8 @@ from nlqlib.experiments.study import Study
 from nlqlib.experiments.sweep_page import load_figure
 from nlqlib.experiments.sweep_rows import Place, Records, by_concurrency, latencies, places, rows, told
 
-ARTICLE_X = (*(f"saturation.throughput.{n}" for n in (32, 40, 48)), "after.throughput.32")
-ARTICLE_P95 = (*(f"saturation.p95.{n}" for n in (32, 40, 48)), "after.p95.32")
+ARTICLE_X = (*(f"saturation.throughput.{n}" for n in (40, 48, 32)), "after.throughput.32")
+ARTICLE_P95 = (*(f"saturation.p95.{n}" for n in (40, 48, 32)), "after.p95.32")
 
 
 def saturated(records: Records, steady: bool = False) -> Saturation:
@@ -105,6 +105,14 @@ def queue_figure(records: Records, study: Study, max_num_seqs: int) -> Figure:
     if not ax.lines:
         ax.text(0.5, 0.5, "not observed: this target shows no metrics", transform=ax.transAxes, ha="center")
     ax.axhline(max_num_seqs, color=plots.GREY, lw=1, ls=":")
+    ax.annotate(
+        f"max_num_seqs = {max_num_seqs}",
+        (0, max_num_seqs),
+        (4, 3),
+        textcoords="offset points",
+        color=plots.GREY,
+        fontsize=9.5,
+    )
     ax.set_ylim(bottom=-1)
     ax.set_xlim(left=0)
     plots.name_axes(ax, "concurrency", "sequences on the server", x_unit="requests in flight", y_unit="mean")
@@ -190,6 +198,40 @@ def waves_sentence(records: Records, max_num_seqs: int) -> str:
     if share is None or last <= max_num_seqs:
         return f"Nothing was measured both at {max_num_seqs} and beyond it."
     return f"At {last} in flight {share:.0%} of the answers take 1.25 medians of {max_num_seqs} and more."
+
+
+def short_table(records: Records, short: Records) -> pd.DataFrame:
+    """p50 and p95 of full levels, of levels with the article's 150 requests, and as the article has them."""
+    runs = {"full": _latency_means(records), "150 requests": _latency_means(short)}
+    shown = {}
+    for n in (32, 40, 48):
+        shown[n] = {
+            f"{stat} (s), {name}": told(table[stat].get(n), ".2f")
+            for stat in ("p50", "p95")
+            for name, table in runs.items()
+        } | {f"{stat}, article": article.claim(f"saturation.{stat}.{n}").printed for stat in ("p50", "p95")}
+    return pd.DataFrame.from_dict(shown, orient="index").rename_axis("concurrency")
+
+
+def _latency_means(records: Records) -> pd.DataFrame:
+    """p50 and p95 by concurrency, means over the repeats."""
+    table = rows(records)
+    if table.empty:
+        return pd.DataFrame({"p50": [], "p95": []})
+    return table.groupby("concurrency")[["p50", "p95"]].mean()
+
+
+def short_sentence(records: Records, short: Records) -> str:
+    """How the median depends on the length of the run, at the largest concurrency of both."""
+    if not short:
+        return "In the quick profile every level is shorter than the article's, so nothing is set beside it."
+    full, few = (_latency_means(r)["p50"] for r in (records, short))
+    n = max(set(full.index) & set(few.index), default=None)
+    if n is None:
+        return "No concurrency was measured at both lengths."
+    return (
+        f"At {n} in flight the median is {full[n]:.2f} s in a full run and {few[n]:.2f} s with 150 requests."
+    )
 
 
 def verdict_sentence(records: Records) -> str:

@@ -162,7 +162,7 @@ def load_figure(
         right.axhline(bound, color=plots.GREY, lw=0.9, ls=":")
         right.annotate(f"{bound:g} s", (0, bound), (4, 2), textcoords="offset points", color=plots.GREY)
     for ax, name, unit in ((left, "throughput", "req/s"), (right, "p95 of E2E latency", "s")):
-        ax.set_ylim(bottom=0)
+        ax.set_ylim(0, 1.05 * ax.get_ylim()[1])  # room for a label over the highest point
         ax.set_xlim(left=0)
         plots.name_axes(ax, "concurrency", name, x_unit="requests in flight", y_unit=unit)
         plots.label_lines(ax)
