@@ -259,6 +259,16 @@ def test_the_slot_is_held_until_the_last_byte_of_a_stream() -> None:
     assert second.body == b"xxx"
 
 
+def test_what_an_application_does_after_the_last_byte_holds_no_slot() -> None:
+    async def lingering(scope: Message, receive: Receive, send: Send) -> None:
+        await Worker(1.0)(scope, receive, send)
+        await asyncio.sleep(5.0)
+
+    gateway = Gateway(lingering, router=1, replica=1)
+    got = run_virtual(many(gateway, [0.0] * 3, [1.0] * 3))
+    assert [g.end_s for g in got] == [1.0, 2.0, 3.0]
+
+
 def test_an_application_that_fails_gives_its_slots_back() -> None:
     async def failing(scope: Message, receive: Receive, send: Send) -> None:
         raise RuntimeError("broken")
@@ -364,6 +374,17 @@ def test_the_replica_with_the_fewest_requests_is_chosen_and_equals_take_turns() 
     gateway = Gateway(workers)
     got = run_virtual(many(gateway, [0.0] * 5 + [1.5], [1.0, 3.0, 1.0, 3.0, 1.0, 1.0]))
     assert [g.headers["x-replica"] for g in got] == ["a", "b", "c", "a", "b", "c"]
+
+
+def test_what_is_not_limited_takes_nobodys_turn() -> None:
+    gateway = Gateway({"a": Worker(0.0), "b": Worker(0.0)})
+
+    async def main() -> list[str]:
+        first = await ask(gateway)
+        await ask(gateway, "/health", "GET")
+        return [first.headers["x-replica"], (await ask(gateway)).headers["x-replica"]]
+
+    assert run_virtual(main()) == ["a", "b"]
 
 
 def test_each_replica_has_a_limit_and_a_queue_of_its_own() -> None:

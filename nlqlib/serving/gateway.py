@@ -84,7 +84,7 @@ class Gateway:
         elif scope["path"] == "/metrics" and len(self.replicas) > 1:
             await _answer(send, 404, self._told("there is no one /metrics here"))
         else:
-            await self._choose().app(scope, receive, send)
+            await self.replicas[self._least()].app(scope, receive, send)  # and nobody's turn has passed
 
     def metrics(self) -> str:
         """Prometheus text of both layers."""
@@ -115,10 +115,13 @@ class Gateway:
 
     def _choose(self) -> Replica:
         """The replica with the fewest requests; among equals, the next in turn."""
+        chosen = self._least()
+        self._next = (chosen + 1) % len(self.replicas)
+        return self.replicas[chosen]
+
+    def _least(self) -> int:
         n = len(self.replicas)
-        turn = min(range(self._next, self._next + n), key=lambda i: self.replicas[i % n].limit.load) % n
-        self._next = (turn + 1) % n
-        return self.replicas[turn]
+        return min(range(self._next, self._next + n), key=lambda i: self.replicas[i % n].limit.load) % n
 
     async def _own(self, scope: Message, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
