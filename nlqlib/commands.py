@@ -3,25 +3,21 @@
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from nlqlib.analysis.evaluation import scores
+from nlqlib.experiments.conditions import ASKINGS, Condition
 from nlqlib.experiments.plans import PLANS
-from nlqlib.experiments.questions import load_questions
 from nlqlib.experiments.recording import CONTRACTS as RECORDED_CONTRACTS
-from nlqlib.experiments.recording import record as record_answers
-from nlqlib.experiments.semantics import ask_all, condition, executor, judge
-from nlqlib.files import write_atomic
+from nlqlib.experiments.recording import asking, record_asking
 from nlqlib.nlq.catalog import Catalog, load_catalog
 from nlqlib.nlq.intent import Intent, intent_of
-from nlqlib.nlq.pipeline import Answer, answer, contracts
 from nlqlib.nlq.sql import Result, build, execute
 from nlqlib.nlq.warehouse import open_warehouse
-from nlqlib.records import Completion, Json
+from nlqlib.records import Json
 from nlqlib.reproduce import main as run_notebooks
 from nlqlib.serving.target import Target, open_target
 
@@ -32,30 +28,8 @@ class InputError(ValueError):
     """A file or an argument that cannot be used."""
 
 
-def ask(question: str, target: str, as_json: bool) -> int:
-    """Answer one question: intent, SQL and rows, or the stage at which it failed."""
-    with ExitStack() as stack:
-        opened = stack.enter_context(closing(open_target(target, progress=_tell)))
-        warehouse = stack.enter_context(open_warehouse())
-        catalog = warehouse.lookups(load_catalog())
-        contract = contracts(catalog)["structured_outputs"]
-
-        async def go() -> Answer:
-            client = opened.client("openai")
-            try:
-                return await answer(question, client.complete, catalog, warehouse, contract=contract)
-            finally:
-                await client.aclose()
-
-        found = opened.run(go())
-    if found.result is None or found.final is None:
-        print(f"nlqlib: no answer; {found.error}", file=sys.stderr)
-        return 1
-    _show(_answered(found.final, found.result, _words_of(opened)), as_json, found.result)
-    return 0
-
-
-def _words_of(target: Target) -> str:
+def words_of(target: Target) -> str:
+    """Whose words are heard, and how they came about."""
     return f"{target.tag}, target {target.name}, model {target.speaker or 'as served'}"
 
 
@@ -65,7 +39,7 @@ def sql(path: str, as_json: bool) -> int:
         catalog = warehouse.lookups(load_catalog())
         intent = _intent(path, catalog)
         result = execute(build(intent, catalog), warehouse)
-    _show(_answered(intent, result, None), as_json, result)
+    show(answered(intent, result, None), as_json, result)
     return 0
 
 
@@ -84,7 +58,8 @@ def read_json(path: str) -> Any:
         raise InputError(f"{path} is not JSON: {error}") from error
 
 
-def _answered(intent: Intent, result: Result, words_of: str | None) -> Json:
+def answered(intent: Intent, result: Result, words_of: str | None) -> Json:
+    """An answer as one document: the intent, how it was understood, its SQL and rows."""
     answered: Json = {
         "intent": intent.wire(),
         "interpretation": result.interpretation,
@@ -97,16 +72,30 @@ def _answered(intent: Intent, result: Result, words_of: str | None) -> Json:
     return answered | ({"answer": words_of} if words_of else {})
 
 
-def _show(answered: Json, as_json: bool, result: Result) -> None:
+def show(told: Json, as_json: bool, result: Result) -> None:
+    """Print an answer: as JSON, or as text with a table."""
     if as_json:
-        print(json.dumps(answered, indent=2, ensure_ascii=False, default=str))
+        print(json.dumps(told, indent=2, ensure_ascii=False, default=str))
         return
-    if "answer" in answered:
-        print(f"answer: {answered['answer']}")
-    print(f"intent: {json.dumps(answered['intent'], ensure_ascii=False)}\n")
-    print(f"{answered['sql']}\n\nbound values: {', '.join(answered['values'])}\n")
-    print(f"{answered['interpretation']}\n")
+    if "answer" in told:
+        print(f"answer: {told['answer']}")
+    print(f"intent: {json.dumps(told['intent'], ensure_ascii=False)}")
+    print("\n".join([*_corrections(told), ""]))
+    print(f"{told['sql']}\n\nbound values: {', '.join(told['values'])}\n")
+    print(f"{told['interpretation']}\n")
     print(table(result))
+
+
+def _corrections(told: Json) -> Iterator[str]:
+    """What was changed of the model's answer, and what nobody understood."""
+    for decision in told.get("decisions", ()):
+        before, after = (json.dumps(decision[k], ensure_ascii=False) for k in ("before", "after"))
+        words = f"  ({', '.join(map(repr, decision['words']))})" if decision["words"] else ""
+        yield f"{decision['action']} {decision['rule']}: {before} → {after}{words}"
+    if told.get("not_understood"):
+        yield f"not understood: {', '.join(map(repr, told['not_understood']))}"
+    if "unsure" in told:
+        yield f"unsure: {told['unsure']}"
 
 
 def table(result: Result) -> str:
@@ -117,31 +106,6 @@ def table(result: Result) -> str:
     )
     left = len(result.rows) - SHOWN_ROWS
     return shown + (f"\n… and {left} more rows (all of them with --json)" if left > 0 else "")
-
-
-def evaluate(source: str, target: str, name: str, concurrency: int, out: str | None, as_json: bool) -> int:
-    """Judge every question of `source` under the condition `name`; 1 when a request failed."""
-    how = condition(name)
-    with ExitStack() as stack:
-        opened = stack.enter_context(closing(open_target(target, progress=_tell)))
-        warehouse = stack.enter_context(open_warehouse())
-        catalog = warehouse.lookups(load_catalog())
-        questions = load_questions(source, catalog)
-        completions: list[Completion] = opened.run(ask_all(opened, questions, how, catalog, concurrency))[0]
-        rows_of = executor(warehouse, catalog)
-        pairs = [judge(q, c, catalog, rows_of) for q, c in zip(questions, completions, strict=True)]
-    if out:
-        lines = [json.dumps(row, sort_keys=True, ensure_ascii=False) + "\n" for _, row in pairs]
-        write_atomic(Path(out), "".join(lines).encode())
-    found = scores([judged for judged, _ in pairs])
-    failed = len(pairs) - next(s.n for s in found if s.name == "kind accuracy")
-    if as_json:
-        told = {"condition": name, "questions": len(pairs), "failed": failed, "answers": _words_of(opened)}
-        print(json.dumps(told | {"scores": [vars(s) for s in found]}, indent=2))
-    else:
-        print(f"{len(pairs)} questions, condition {name}; {_words_of(opened)}; failed requests: {failed}\n")
-        print(pd.DataFrame([vars(s) for s in found]).to_string(index=False, float_format="{:.3f}".format))
-    return 1 if failed else 0
 
 
 def reproduce(arguments: Sequence[str]) -> int:
@@ -172,12 +136,23 @@ def install() -> int:
     return main()
 
 
-def record(target: str, source: str, contract: str | None, concurrency: int) -> int:
-    """Record the answers of a real model under one output contract or all, and say where they are."""
+def record(
+    target: str, sources: str, contract: str | None, concurrency: int, askings: str | None = None
+) -> int:
+    """Record the answers of a real model to each set of a list, and say where they are.
+
+    `askings` names ways of asking (`baseline,contrastive,planner` or `all`); without them the baseline prompt
+    is recorded under one output contract or all three.
+    """
+    names = list(ASKINGS) if askings == "all" else (askings or "").split(",")
+    ways = [asking(name) for name in names if name] or [
+        Condition(name, "baseline", name) for name in ((contract,) if contract else RECORDED_CONTRACTS)
+    ]
     with closing(open_target(target, progress=_tell)) as opened:
-        for name in (contract,) if contract else RECORDED_CONTRACTS:
-            path = record_answers(opened, source, name, concurrency=concurrency)
-            print(f"recorded: {path.parent.name}/{path.name}", flush=True)
+        for source in sources.split(","):
+            for how in ways:
+                path = record_asking(opened, source, how, concurrency)
+                print(f"recorded: {path.parent.name}/{path.name}", flush=True)
     return 0
 
 

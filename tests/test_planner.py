@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from wire_intents import CATALOG, intent, random_intents
@@ -26,6 +26,7 @@ from nlqlib.records import Completion
 from nlqlib.tokens import count_chat, encode
 
 DEV = [json.loads(line) for line in (QUESTIONS / "dev.jsonl").read_text("utf-8").splitlines()]
+unhurried = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 every_dev_question = pytest.mark.parametrize("row", DEV, ids=[q["id"] for q in DEV])
 
 
@@ -222,6 +223,7 @@ def test_no_schema_has_an_empty_enum_which_backends_reject(text: str, kind: Any)
     assert all(enums(schema))
 
 
+@unhurried
 @given(random_intents())
 def test_filled_slots_become_the_intent_they_say(wanted: Any) -> None:
     document = {k: v for k, v in wanted.wire().items() if k not in ("evidence", "query_type")}

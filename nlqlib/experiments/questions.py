@@ -28,7 +28,7 @@ def load_questions(source: str | Path, catalog: Catalog | None = None) -> list[Q
 
     Raises `QuestionError` naming the line that cannot be used.
     """
-    path = _path(source)
+    path = set_path(source)
     known = catalog or load_catalog()
     found = [_parse(line, f"{path.name}, line {i}", known) for i, line in _lines(path)]
     ids = [q.id for q in found]
@@ -42,12 +42,13 @@ def load_questions(source: str | Path, catalog: Catalog | None = None) -> list[Q
 
 def question_workload(source: str | Path, n: int | None = None) -> Workload:
     """The identity of a set, or of its first `n` questions, for artifacts."""
-    path = _path(source)
+    path = set_path(source)
     lines = [line for _, line in _lines(path)][:n]
     return Workload(path.stem, hashlib.sha256("\n".join(lines).encode()).hexdigest(), len(lines))
 
 
-def _path(source: str | Path) -> Path:
+def set_path(source: str | Path) -> Path:
+    """The file of the set called `source`, or `source` itself where it is a .jsonl file."""
     path = Path(source)
     return path if path.suffix == ".jsonl" else paths.QUESTIONS / f"{source}.jsonl"
 

@@ -1,18 +1,26 @@
-"""Records what a real model answers, for the twin to replay."""
+"""Records what a real model answers, for the twin to replay.
 
+What is recorded is a way of asking (a prompt, an output contract, or the planner's two steps) over a set of
+questions. Every condition that asks in this way is then replayed from it, whatever its correction.
+"""
+
+import hashlib
 import platform
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from nlqlib import paths
-from nlqlib.experiments.questions import Question, load_questions
-from nlqlib.load.batch import complete_all
-from nlqlib.nlq.catalog import Catalog, load_catalog
-from nlqlib.nlq.pipeline import contracts, prepare
+from nlqlib.experiments.asking import Asked, ask_with, requests
+from nlqlib.experiments.conditions import ASKINGS, Condition
+from nlqlib.experiments.journal import Journal, RememberingClient, identity
+from nlqlib.experiments.questions import Question, load_questions, question_workload
+from nlqlib.nlq.catalog import Catalog, QuestionError, load_catalog
+from nlqlib.nlq.planner import kind_request, slots_request
 from nlqlib.nlq.prompt import prompt_sha256
 from nlqlib.records import ChatRequest, Completion, Json, ServerIdentity
+from nlqlib.serving.client import Client
 from nlqlib.serving.identity import identify
 from nlqlib.serving.target import Target, TargetError
 from nlqlib.twin.recordings import Recording, request_key, save_recordings, slug
@@ -27,59 +35,99 @@ def record(
     """Record the answers of `target` to the set `source` under the output `contract`; the file written.
 
     `concurrency` 1 makes a recording that a fresh sequential run repeats token by token. Raises
-    `TargetError` when an answer is missing: half a recording is none.
+    `TargetError` when an answer is missing: half a recording is none, but what was answered is kept, and the
+    next try asks only for the rest.
     """
+    return record_asking(target, source, Condition(contract, prompt, contract), concurrency)
+
+
+def asking(name: str) -> Condition:
+    """The way of asking called `name`: `baseline`, `contrastive` or `planner`. Raises `QuestionError`."""
+    if name not in ASKINGS:
+        raise QuestionError(f"cannot record {name!r}: there are {', '.join(ASKINGS)}, or all")
+    return ASKINGS[name]
+
+
+def record_asking(target: Target, source: str, how: Condition, concurrency: int = 1) -> Path:
+    """Record the answers of `target` to the set `source`, asked as `how` asks; the file written."""
     catalog = load_catalog()
     questions = load_questions(source, catalog)
-    asked = _requests(questions, contract, prompt, catalog)
-    server, completions = target.run(_ask(target, asked, concurrency))
+    journal = Journal.open(
+        {"recording": asdict(how), "target": identity(target), "set": question_workload(source).sha256}
+    )
+    server, heard = target.run(_ask(target, questions, how, catalog, concurrency, journal))
     if server.model is None:
         raise TargetError("the endpoint does not say which model it serves: nothing was recorded")
-    failed = [c for c in completions if c.outcome not in RECORDED or c.token_ids is None]
-    if failed:
-        raise TargetError(
-            f"{len(failed)} of {len(asked)} answers are missing ({failed[0].outcome}: {failed[0].error}): "
-            "nothing was recorded"
-        )
-    model = server.model
-    recordings = [
-        _recording(request, done, model, concurrency, prompt)
-        for request, done in zip(asked, completions, strict=True)
-    ]
-    path = paths.RECORDINGS / slug(model) / f"{Path(source).stem}-{prompt}-{contract}.jsonl"
-    save_recordings(path, recordings, _about(server, source, contract, prompt, catalog))
+    recordings = [_recording(request, done, server.model, how, concurrency) for request, done in heard]
+    path = paths.RECORDINGS / slug(server.model) / f"{_name(source, how)}.jsonl"
+    save_recordings(path, recordings, _about(server, source, how, catalog))
+    journal.close()
     return path
 
 
-def _requests(
-    questions: Sequence[Question], contract: str, prompt: str, catalog: Catalog
-) -> list[ChatRequest]:
-    known = contracts(catalog)[contract]
-    return [
-        replace(
-            prepare(q.question, catalog, prompt, known, request_id=f"{q.id} {contract}"),
-            want_token_ids=True,
-        )
-        for q in questions
-    ]
+def _name(source: str, how: Condition) -> str:
+    return f"{Path(source).stem}-{how.prompt}-{how.contract}"
+
+
+@dataclass
+class Listener:
+    """A client that asks for token ids and keeps every request with what came back."""
+
+    client: Client
+    heard: dict[str, tuple[ChatRequest, Completion]] = field(default_factory=dict)
+    """By request id: what is tried again after a rate limit counts once."""
+
+    def __post_init__(self) -> None:
+        self.endpoint, self.stats = self.client.endpoint, self.client.stats
+
+    async def complete(self, request: ChatRequest, planned_s: float | None = None) -> Completion:
+        """The completion of `request`, with token ids."""
+        done = await self.client.complete(replace(request, want_token_ids=True), planned_s)
+        self.heard[request.request_id] = (request, done)
+        return done
+
+    async def aclose(self) -> None:
+        """Close the client."""
+        await self.client.aclose()
 
 
 async def _ask(
-    target: Target, asked: Sequence[ChatRequest], concurrency: int
-) -> tuple[ServerIdentity, list[Completion]]:
+    target: Target,
+    questions: Sequence[Question],
+    how: Condition,
+    catalog: Catalog,
+    concurrency: int,
+    journal: Journal,
+) -> tuple[ServerIdentity, list[tuple[ChatRequest, Completion]]]:
     client = target.client("wire")
     try:
-        await client.complete(replace(asked[0], request_id="warm-up", max_tokens=1))
-        completions, _ = await complete_all(client, asked, concurrency, "recording")
-        return await identify(target), completions
+        first = requests(questions, how, catalog)[0]
+        await client.complete(replace(first, request_id="warm-up", max_tokens=1))
+        listener = Listener(RememberingClient(client, journal, client.endpoint.model or ""))
+        asked, _ = await ask_with(listener, questions, how, catalog, concurrency)
+        heard = list(listener.heard.values())
+        _refuse_gaps(asked, heard)
+        return await identify(target), heard
     finally:
         await client.aclose()
 
 
+def _refuse_gaps(asked: Sequence[Asked], heard: Sequence[tuple[ChatRequest, Completion]]) -> None:
+    """Raise `TargetError` where an answer is missing, or came without its tokens."""
+    failed = [done for _, done in heard if done.outcome not in RECORDED or done.token_ids is None]
+    if failed:
+        reason = failed[0].error or "no token ids came along: the endpoint must be a vLLM"
+        raise TargetError(
+            f"{len(failed)} of {len(heard)} answers to {len(asked)} questions are missing "
+            f"({failed[0].outcome}: {reason}): nothing was recorded; run the same command again for the rest"
+        )
+
+
 def _recording(
-    request: ChatRequest, done: Completion, model: str, concurrency: int, prompt: str
+    request: ChatRequest, done: Completion, model: str, how: Condition, concurrency: int
 ) -> Recording:
-    question, contract = request.request_id.split(" ")
+    question, _, step = request.request_id.partition(" ")
+    about = {"question": question, "contract": how.contract, "prompt": how.prompt}
     return Recording(
         key=request_key(request.body(model), model),
         text=done.text or "",
@@ -88,19 +136,25 @@ def _recording(
         token_ids=done.token_ids or (),
         logprobs=done.logprobs,
         concurrency=concurrency,
-        about={"question": question, "contract": contract, "prompt": prompt},
+        about=about | ({"step": step or "kind"} if how.planned else {}),
     )
 
 
-def _about(server: ServerIdentity, source: str, contract: str, prompt: str, catalog: Catalog) -> Json:
+def _about(server: ServerIdentity, source: str, how: Condition, catalog: Catalog) -> Json:
     told = {k: v for k, v in asdict(server).items() if k != "model" and v is not None}
     return {
         "model": server.model,
         "server": told,
         "set": Path(source).stem,
-        "contract": contract,
-        "prompt": prompt,
-        "prompt_sha256": prompt_sha256(catalog, prompt),
+        "contract": how.contract,
+        "prompt": how.prompt,
+        "prompt_sha256": _planner_sha256(catalog) if how.planned else prompt_sha256(catalog, how.prompt),
         "recorded_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": platform.machine(),
     }
+
+
+def _planner_sha256(catalog: Catalog) -> str:
+    """SHA-256 of the two system messages of the planner."""
+    steps = (kind_request("revenue", catalog), slots_request("revenue", "breakdown", catalog))
+    return hashlib.sha256("\n".join(step.messages[0]["content"] for step in steps).encode()).hexdigest()

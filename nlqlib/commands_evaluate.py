@@ -1,0 +1,170 @@
+"""The command `evaluate`: a set of questions under one condition or several, every metric of each."""
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from nlqlib.analysis.cost import TokenPrices
+from nlqlib.commands import words_of
+from nlqlib.experiments.condition_report import FREE, Prices, paired, report, shown, summary_line
+from nlqlib.experiments.conditions import Condition, conditions
+from nlqlib.experiments.questions import load_questions, question_workload
+from nlqlib.experiments.semantics import ask_all, executor, judge_all, unfinished
+from nlqlib.files import write_atomic
+from nlqlib.nlq.catalog import QuestionError, load_catalog
+from nlqlib.nlq.warehouse import open_warehouse
+from nlqlib.records import Json
+from nlqlib.serving.target import Target, open_target
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What `evaluate` was asked for."""
+
+    source: str
+    target: str
+    conditions: str = "baseline"
+    concurrency: int = 4
+    out: str | None = None
+    prices: Prices = FREE
+
+
+def evaluate(asking: Asking, as_json: bool) -> int:
+    """Judge every question of a set under each condition; 1 when a request failed."""
+    hows = conditions(asking.conditions)
+    with ExitStack() as stack:
+        opened = stack.enter_context(closing(open_target(asking.target, progress=_tell)))
+        found = {how.name: _rows(opened, asking, how) for how in hows}
+        answers = words_of(opened)
+    if asking.out:
+        write_rows(asking.out, [row for rows in found.values() for row in rows])
+    told = {name: report(rows, asking.prices) for name, rows in found.items()}
+    differences = [asdict(p) for p in paired(found)] if len(found) > 1 else []
+    if as_json:
+        print(json.dumps(_document(hows, told, differences, answers), indent=2, ensure_ascii=False))
+    else:
+        print(_page(told, differences, answers))
+    return 1 if any(one["failed"] for one in told.values()) else 0
+
+
+def _rows(target: Target, asking: Asking, how: Condition) -> list[Json]:
+    """One row for each question of the set under `how`; an interrupted run is taken up where it ended."""
+    journal = unfinished(target, question_workload(asking.source), how)
+    with open_warehouse() as warehouse:
+        catalog = warehouse.lookups(load_catalog())
+        questions = load_questions(asking.source, catalog)
+        asked, _ = target.run(ask_all(target, questions, how, catalog, asking.concurrency, journal=journal))
+        rows = judge_all(asked, how, catalog, executor(warehouse, catalog))
+    if journal and all(one.answered for one in asked):
+        journal.close()
+    return rows
+
+
+def write_rows(path: str, rows: Sequence[Json]) -> None:
+    """One JSON line for each row, keys sorted."""
+    lines = [json.dumps(row, sort_keys=True, ensure_ascii=False) + "\n" for row in rows]
+    write_atomic(Path(path), "".join(lines).encode())
+
+
+def _document(
+    hows: Sequence[Condition], told: dict[str, Json], differences: list[Json], answers: str
+) -> Json:
+    """One condition as one object, several as a list of them and the paired tests."""
+    parts = [
+        {"condition": how.name, "prompt": how.prompt, "correction": how.correction, "answers": answers}
+        | told[how.name]
+        | {"scores": told[how.name]["final"]}
+        for how in hows
+    ]
+    return parts[0] if len(parts) == 1 else {"conditions": parts, "paired": differences}
+
+
+def _page(told: dict[str, Json], differences: list[Json], answers: str) -> str:
+    """The report of one condition in full, of several as a table."""
+    if len(told) == 1:
+        [(name, one)] = told.items()
+        return f"{one['questions']} questions, condition {name}; {answers}; {_one(one)}"
+    lines = pd.DataFrame([summary_line(name, one) for name, one in told.items()])
+    table = lines.set_index("condition").T.to_string()
+    tests = pd.DataFrame(differences)
+    first = next(iter(told))
+    return f"{answers}\n\n{table}\n\nagainst {first} (exact McNemar, Holm):\n{tests.to_string(index=False)}"
+
+
+def _one(told: Json) -> str:
+    blocks = [f"failed requests: {told['failed']}"]
+    scores = {
+        "raw": {s["name"]: shown(s) for s in told["raw"]},
+        "final": {s["name"]: shown(s) for s in told["final"]},
+    }
+    scores["raw"]["pair consistency"] = shown(told["pair consistency"]["raw"])
+    scores["final"]["pair consistency"] = shown(told["pair consistency"]["final"])
+    blocks.append(pd.DataFrame(scores).fillna("n/a").to_string())
+    blocks.append(acted(told["interventions"]))
+    blocks.append(f"errors, raw: {_counts(told['errors']['raw'])}")
+    blocks[-1] += f"\nerrors, final: {_counts(told['errors']['final'])}"
+    blocks.append(_served(told["serving"]))
+    return "\n\n".join(blocks)
+
+
+def _served(told: Json) -> str:
+    """Requests, latency, tokens and cost in one line."""
+    return (
+        f"requests {told['requests']}, p50 {_seconds(told['e2e_s']['p50'])}, "
+        f"p95 {_seconds(told['e2e_s']['p95'])}, output tokens {_number(told['output_tokens']['mean'])}, "
+        f"cut answers {told['finish_reason length']}, "
+        f"cost per 1,000 questions {_number(told['cost per 1,000 questions'], 4)}"
+    )
+
+
+def acted(told: Json) -> str:
+    """The interventions in lines."""
+    lines = [f"interventions {told['interventions']} of {told['answered']} answers"]
+    shares = ("precision", "harm", "recall", "fixable_recall", "abstained", "refused", "asked")
+    lines += [f"{told[key]['name']}: {shown(told[key])}" for key in shares]
+    lines.append(f"wrong → wrong: {told['wrong_to_wrong']}, right → right: {told['right_to_right']}")
+    lines += [f"recall of {name}: {shown(one)}" for name, one in told["categories"].items()]
+    return "\n".join(lines)
+
+
+def _counts(told: Json) -> str:
+    return ", ".join(f"{name} {n}" for name, n in told.items()) or "none"
+
+
+def _seconds(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.3f} s"
+
+
+def _number(value: float | None, digits: int = 1) -> str:
+    return "n/a" if value is None else f"{value:.{digits}f}"
+
+
+def prices(tokens: str | None, per_hour: float | None) -> Prices:
+    """The prices of the command line: `input,output[,cached]` dollars per million tokens, or per hour."""
+    if per_hour is not None and not 0 <= per_hour < math.inf:
+        raise QuestionError(f"--price-per-hour {per_hour} is no price: give dollars, 0 or more")
+    if tokens is None:
+        return Prices(None, per_hour)
+    try:
+        parts = [float(part) for part in tokens.split(",")]
+    except ValueError:
+        parts = []
+    if len(parts) not in (2, 3) or not all(0 <= part < math.inf for part in parts):
+        raise QuestionError(
+            f"--token-prices {tokens!r} is no price: give input,output or input,output,cached in dollars per "
+            "million tokens, such as 0.15,0.60"
+        )
+    return Prices(TokenPrices(*parts), per_hour)
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+__all__ = ["Asking", "acted", "evaluate", "prices", "write_rows"]

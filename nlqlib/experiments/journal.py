@@ -1,0 +1,107 @@
+"""What an endpoint has answered so far, so that an evaluation that was interrupted asks only for the rest.
+
+Each answer is one line, written when it comes; a line that a killed process left half is no answer. The file
+belongs to one evaluation, named by its header, and is removed when the evaluation is complete.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from nlqlib import paths
+from nlqlib.analysis.evaluation import ANSWERED
+from nlqlib.files import append_line, canonical_json
+from nlqlib.records import ChatRequest, Completion, Json
+from nlqlib.serving.client import Client
+from nlqlib.serving.endpoint import Endpoint
+from nlqlib.serving.reply import ClientStats
+from nlqlib.serving.target import Target
+from nlqlib.twin.recordings import request_key
+
+FOLDER = paths.BUILD / "answered"
+
+
+def identity(target: Target) -> Json:
+    """Who is asked: as declared, and for a URL also which one, as a hash."""
+    if target.kind != "url":
+        return target.declared
+    host = hashlib.sha256(target.connection.endpoint.base_url.encode()).hexdigest()[:16]
+    return {**target.declared, "url": host}
+
+
+@dataclass
+class Journal:
+    """The answers of one unfinished evaluation, by request."""
+
+    path: Path
+    answers: dict[str, Completion] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, header: Json, folder: Path | None = None) -> "Journal":
+        """The journal of the evaluation that `header` describes, with what it holds already."""
+        path = (
+            folder or FOLDER
+        ) / f"{hashlib.sha256(canonical_json(header).encode()).hexdigest()[:16]}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return cls(path, dict(_read(path)))
+
+    def add(self, key: str, done: Completion) -> None:
+        """Keep an answer; what failed is asked again."""
+        if done.outcome in ANSWERED:
+            self.answers[key] = done
+            append_line(self.path, canonical_json({"key": key, "completion": asdict(done)}))
+
+    def close(self) -> None:
+        """The evaluation is complete."""
+        self.path.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> list[tuple[str, Completion]]:
+    if not path.exists():
+        return []
+    found = []
+    for line in path.read_text("utf-8").splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:  # cut by a kill
+            continue
+        found.append((row["key"], _completion(row["completion"])))
+    return found
+
+
+def _completion(row: Json) -> Completion:
+    listed = {
+        name: None if row[name] is None else tuple(row[name])
+        for name in ("token_times_s", "token_ids", "logprobs")
+    }
+    return Completion(**(row | listed))
+
+
+@dataclass
+class RememberingClient:
+    """A client that answers from a journal what is in there, and keeps there what it had to ask for."""
+
+    client: Client
+    journal: Journal
+    model: str
+
+    def __post_init__(self) -> None:
+        self.endpoint: Endpoint = self.client.endpoint
+
+    @property
+    def stats(self) -> ClientStats:
+        return self.client.stats
+
+    async def complete(self, request: ChatRequest, planned_s: float | None = None) -> Completion:
+        """The completion of `request`, as the journal or else the endpoint has it."""
+        key = request_key(request.body(self.model), self.model)
+        known = self.journal.answers.get(key)
+        if known is not None:
+            return replace(known, request_id=request.request_id)
+        done = await self.client.complete(request, planned_s)
+        self.journal.add(key, done)
+        return done
+
+    async def aclose(self) -> None:
+        await self.client.aclose()
