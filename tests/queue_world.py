@@ -1,17 +1,18 @@
-"""A small discrete-event world for the diagnosis: clients, pool, router, replicas, engines. Seconds, no loop.
+"""A small discrete-event world for the diagnosis: clients, pool, router, replicas, engines. No loop, seconds.
 
-`offer` runs a closed loop through it and returns the completions and what a scraper would have sampled. It shares
-no code with what it tests: limits are FIFO queues, engines are objects with `submit`, `next_s` and `advance`.
+`offer` runs a closed loop through it and returns the completions and what a scraper would have sampled.
+Limits are FIFO queues, engines are objects with `submit`, `next_s` and `advance`.
 """
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import count
 
 import numpy as np
 
+from nlqlib.analysis.diagnosis_levels import SweepLevel, level
 from nlqlib.records import Completion
 from nlqlib.twin import model
 from nlqlib.twin.load import Load, prompts
@@ -55,9 +56,11 @@ class Slots:
 
 
 class Shared:
-    """An engine that runs all it is given: with m requests each advances at 1 / slow(m), work in seconds alone."""
+    """An engine that runs all it is given: of m requests each advances at 1 / slow(m)."""
 
-    def __init__(self, service: Callable[[int], float], slow: Callable[[int], float], seqs: int = 10**9) -> None:
+    def __init__(
+        self, service: Callable[[int], float], slow: Callable[[int], float], seqs: int = 10**9
+    ) -> None:
         self.service, self.slow, self.seqs = service, slow, seqs
         self.left: dict[int, float] = {}
         self.queue: deque[int] = deque()
@@ -307,3 +310,42 @@ class _Run:
             replica_queue_s=self.gates[self.at[i]].waited[i] if good else None,
             replica=f"replica-{self.at[i]}" if good else None,
         )
+
+
+GRID = (1, 2, 4, 8, 16, 32)
+
+
+def sweep(site: Site, grid: tuple[int, ...] = GRID, waves: int = 7) -> list[SweepLevel]:
+    """A level for each concurrency, with everything that can be seen in this world."""
+    rows = []
+    for n in grid:
+        found = offer(site, n, max(24, waves * n))
+        row = level(found.completions, n, running=found.running, waiting=found.waiting)
+        rows.append(replace(row, pool_waits=found.pool_waits, pool_ceiling=site.pool))
+    return rows
+
+
+def without_headers(row: SweepLevel) -> SweepLevel:
+    return replace(row, router_queue_s=None, replica_queue_s=None, replicas=None)
+
+
+def from_outside(row: SweepLevel) -> SweepLevel:
+    """Headers stripped and no `/metrics`."""
+    unseen = dict.fromkeys(("running_mean", "running_max", "waiting_mean", "waiting_max"))
+    return replace(without_headers(row), **unseen)
+
+
+def of_the_curve(row: SweepLevel) -> SweepLevel:
+    """Not even the burst: what a published table shows."""
+    return replace(from_outside(row), burst_s=())
+
+
+def constant(seconds: float) -> Callable[[int], float]:
+    return lambda i: seconds
+
+
+def varied(mean: float, spread: float, seed: int = 0) -> Callable[[int], float]:
+    """Log-normal service times of a relative standard deviation `spread`."""
+    sigma = np.sqrt(np.log(1 + spread**2))
+    drawn = np.random.default_rng(seed).lognormal(np.log(mean) - sigma**2 / 2, sigma, 5000)
+    return lambda i: float(drawn[i % 5000])

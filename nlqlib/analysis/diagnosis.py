@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 from nlqlib.analysis.diagnosis_burst import burst
 from nlqlib.analysis.diagnosis_cause import Cause, Kind
-from nlqlib.analysis.diagnosis_decision import KV_FULL, Findings, decide
+from nlqlib.analysis.diagnosis_decision import KV_FULL, REFUSALS, REJECTED, Findings, decide
 from nlqlib.analysis.diagnosis_layers import LayerName, inside
 from nlqlib.analysis.diagnosis_levels import SweepLevel, noise, pooled
 from nlqlib.analysis.diagnosis_remedies import remedies
@@ -97,8 +97,9 @@ def diagnose(
 
 def _sound(usable: tuple[SweepLevel, ...]) -> tuple[SweepLevel, ...]:
     """Levels whose successes stand for the endpoint: mostly successful, or refused by a limit on purpose."""
-    refused = [r for r in usable if r.failed and set(r.failures) <= {"http_429", "http_503"}]
-    return tuple(r for r in usable if r.failed_share <= MOST_FAILED or r in refused)
+    grows = bool(usable) and usable[0].failed_share <= REJECTED
+    on_purpose = [r for r in usable if grows and set(r.failures) <= set(REFUSALS)]
+    return tuple(r for r in usable if r.failed_share <= MOST_FAILED or r in on_purpose)
 
 
 def _stairs(given: ControlledStaircase | Staircase | None) -> Staircase | None:

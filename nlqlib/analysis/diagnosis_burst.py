@@ -16,6 +16,8 @@ from nlqlib.analysis.stats import Floats, Interval, line
 
 MIN_RISE = 0.25
 """Rise over the burst, in mean completion times: 2 (N − K) / (N + K) behind a limit, 0.25 at K = 0.78 N."""
+CERTAIN = 0.99
+"""Confidence that completions rise at all: a sweep has one widest burst, and answers differ by chance."""
 CLEAR_RISE = 0.5
 """A rise this large is a queue, whatever the lengths of the answers."""
 EVEN = 0.15
@@ -58,7 +60,6 @@ def burst(
     relative standard deviation of a lone request's latency, which completions without a queue show too.
     """
     ends = np.asarray(bursts[-1], dtype=np.float64)
-    place = None if corner is None or corner < ONE_LINE else _place(bursts, corner)
     rise, low = _rise(ends)
     in_order = np.sort(ends)
     # connections may shuffle the order on the way; then only the spread of completions shows the queue
@@ -66,6 +67,7 @@ def burst(
     spread = np.sqrt(12) * (alone_spread or 0.0)
     step = _first_step(in_order) if (alone_spread or 0.0) <= EVEN else None
     if low > 0 and rise >= MIN_RISE:
+        place = None if corner is None or corner < ONE_LINE else _place(bursts, corner)
         return _queued(len(ends), rise, step, corner, place, "rise with the order of sending")
     if unordered >= CLEAR_RISE + 2 * spread:
         return _queued(len(ends), unordered, step, corner, None, "spread far wider than answers alone")
@@ -76,7 +78,7 @@ def burst(
 
 def _rise(ends: Floats) -> tuple[float, float]:
     """Rise over the burst and the lower end of its interval, in mean completion times."""
-    fit = line(range(len(ends)), ends)
+    fit = line(range(len(ends)), ends, CERTAIN)
     assert fit is not None and fit.slope_interval is not None
     unit = (len(ends) - 1) / float(ends.mean())
     return fit.slope * unit, fit.slope_interval.low * unit

@@ -12,6 +12,8 @@ from nlqlib.analysis.diagnosis_shape import Shape
 from nlqlib.analysis.staircase import TOGETHER, Staircase
 
 LOOK = "read the router's and the replica's limits; raise one at a time and repeat the sweep after each"
+NO_CORNER = 0.9
+"""A corner beyond this share of the largest concurrency is none."""
 AGREES = 0.35
 """A count and the corner of the curve are one limit when they differ by no more than this share."""
 BURST = "send a burst: as many requests at once as the plateau is wide, and see whether they return in steps"
@@ -73,6 +75,10 @@ def _growing(shape: Shape, burst: Burst | None) -> Cause:
 
 def _by_burst(shape: Shape, burst: Burst) -> Cause:
     base = f"{_plateau(shape)}{_rises(shape)}, and {burst.reason}"
+    nowhere = shape.corner >= NO_CORNER * shape.concurrency[-1]
+    if burst.verdict == "steps" and burst.at_once is None and nowhere:
+        why = f"{base}, yet the curve has no corner before {shape.concurrency[-1]}"
+        return Cause("cannot tell", why, "repeat the levels three times, with more requests")
     if burst.verdict == "steps":
         return _behind(shape, burst.at_once, base)
     if burst.verdict == "in turn":
