@@ -17,6 +17,7 @@ from nlqlib.load.quiet import quiet
 from nlqlib.load.sampling import Sampler
 from nlqlib.records import ChatRequest, Completion
 from nlqlib.serving.client import Client
+from nlqlib.twin.clock import is_virtual
 
 MIN_PATIENCE = 20
 """Failures from the first request on, without one answer, after which a run is given up."""
@@ -103,7 +104,7 @@ def check_supply(requests: Iterable[ChatRequest], needed: int) -> None:
 async def watching(watch: ClientWatch, sampler: Sampler | None) -> AsyncIterator[list[Sample]]:
     """A quiet interpreter, a watched client, a sampled server; the samples are there when the block ends."""
     samples: list[Sample] = []
-    with quiet():
+    with quiet(collect=not is_virtual(asyncio.get_running_loop())):
         watch.start()
         if sampler is not None:
             sampler.start()

@@ -10,6 +10,7 @@ import ssl
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from urllib.parse import urlsplit
 from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
@@ -56,6 +57,7 @@ class Address:
         return f"[{self.host}]" if ":" in self.host else self.host
 
 
+@lru_cache(maxsize=1024)
 def parse_address(url: str) -> Address:
     """`url` taken apart, for example `https://host/prefix/v1`.
 

@@ -27,6 +27,8 @@ PATIENCE_S = 10.0
 ACCEPT = "text/plain;version=0.0.4"
 """The older text form, which every exporter speaks and our parser reads."""
 
+SAMPLE_NAMES = {key: QUANTITIES[key].samples for key in ("running", "waiting", "kv_usage")}
+
 Series = Mapping[str, Sequence[float]]
 """Values of the wanted samples, by their names."""
 
@@ -57,6 +59,8 @@ class MetricsReader:
         self._app = app
         self._ceiling = ceiling
         self._ways = {url: list(_ways(url)) for url in self.urls}
+        self._filtering: set[str] = set()
+        """Pages known to honour the filter by the way in use."""
         self._client: httpx2.AsyncClient | None = None
 
     async def scrape(self) -> Scrape:
@@ -100,8 +104,11 @@ class MetricsReader:
                 ways.pop(0)  # this way leads nowhere
                 return await self._filtered(url)
             return text.reason
-        if len(ways) > 1 and not is_filtered(text):
-            ways.pop(0)  # answered, but with the whole page: the next sample tries another way
+        if len(ways) > 1 and url not in self._filtering:
+            if is_filtered(text):
+                self._filtering.add(url)
+            else:
+                ways.pop(0)  # answered, but with the whole page: the next sample tries another way
         return found
 
     def _headers(self, url: str) -> dict[str, str]:
@@ -239,7 +246,7 @@ def _mean(pages: Iterable[Series], key: str) -> float | None:
 
 
 def _values(pages: Iterable[Series], key: str) -> list[float] | None:
-    names = QUANTITIES[key].samples
+    names = SAMPLE_NAMES[key]
     found = [next((page[name] for name in names if name in page), [math.nan]) for page in pages]
     values = [value for page in found for value in page]
     return values if all(map(math.isfinite, values)) else None
