@@ -36,7 +36,7 @@ def study(tmp_path: Path) -> Study:
     return study_of(tmp_path)
 
 
-LEVEL = Level("dense", 4, 40, seed=3, words="synthetic")
+LEVEL = Level("dense", 4, 60, seed=3, words="synthetic")
 
 
 # ---- what is sent ----------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def test_what_decides_a_level_decides_its_fingerprint(study: Study) -> None:
     assert key(replace(LEVEL)) == same
     for other in (
         replace(LEVEL, seed=4),
-        replace(LEVEL, requests=41),
+        replace(LEVEL, requests=61),
         replace(LEVEL, words="recordings"),
         replace(LEVEL, concurrency=5),
     ):
@@ -124,7 +124,7 @@ def record(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped
 
 
 def test_a_level_on_the_twin_keeps_every_rule_of_measurement(record) -> None:  # type: ignore[no-untyped-def]
-    assert record.requests == {"total": 40, "ok": 40}
+    assert record.requests == {"total": 60, "ok": 60}
     assert {r.rule for r in record.validity if r.ok is False} == set()
     checked = {r.rule for r in record.validity if r.ok}
     assert {"Little's law: X·R / N", "window length in mean latencies"} <= checked
@@ -148,7 +148,7 @@ def test_the_prefix_is_warm_before_the_measurement(record) -> None:  # type: ign
 
 def test_rows_of_its_requests_are_kept_in_order_of_start(record) -> None:  # type: ignore[no-untyped-def]
     rows = record.samples()
-    assert [r["i"] for r in rows] == list(range(40))
+    assert [r["i"] for r in rows] == list(range(60))
     assert rows[0]["start_s"] == 0
     assert [r["start_s"] for r in rows] == sorted(r["start_s"] for r in rows)
     assert set(rows[0]) == {"i", "id", "outcome", "start_s", "end_s", "output_tokens", "prompt_tokens"}
@@ -222,11 +222,11 @@ def test_throughput_counts_good_answers_over_the_whole_run() -> None:
     assert found.requests == {"total": 20, "ok": 20}
 
 
-def test_a_failure_has_no_latency_lowers_throughput_and_leaves_littles_law_unchecked() -> None:
+def test_a_failure_has_no_latency_and_lowers_throughput() -> None:
     found = measured(run_of(".x" * 10), None, None, "measured")
     assert found.requests == {"total": 20, "ok": 10, "timeout": 10}
     assert value(found, "throughput_run") == 1.0
-    assert next(r for r in found.validity if r.rule.startswith("Little")).ok is None
+    assert value(found, "e2e_latency", "mean") == 1.0
     assert next(r for r in found.validity if r.rule.startswith("failed")).ok is False
 
 
@@ -261,3 +261,16 @@ def test_the_residual_is_what_the_client_saw_beyond_the_engine() -> None:
     found = measured(run_of("." * 20), before, after, "measured")
     assert value(found, "residual") == pytest.approx(1.0 - 18.0 / 20)
     assert residual_s(run_of("." * 20).completions, None) is None
+
+
+def test_littles_law_counts_every_request_that_left_whatever_its_outcome() -> None:
+    found = measured(run_of("." * 30 + "x" * 10), None, None, "measured")
+    law = next(r for r in found.validity if r.rule.startswith("Little"))
+    # starts at 0, 1, … 19 s: 19 s of window, 19 whole waves of 2 in it
+    assert law.value == pytest.approx(38 / 19 * 1.0 / 2)
+    assert law.ok
+
+
+def test_littles_law_is_unchecked_in_a_window_whose_edges_alone_could_break_it() -> None:
+    short = measured(run_of("." * 20), None, None, "measured")
+    assert next(r for r in short.validity if r.rule.startswith("Little")).ok is None

@@ -33,7 +33,7 @@ def efficiency(found: Sequence[Place], steady: bool = False) -> dict[int, float 
 
 
 def cost(found: Sequence[Place], price_per_hour: float, steady: bool = False) -> dict[int, float | None]:
-    """Dollars per 1,000 valid answers by concurrency."""
+    """USD per 1,000 valid answers by concurrency."""
     return {p.concurrency: cost_per_1000(p.x_window if steady else p.x_run, price_per_hour) for p in found}
 
 
@@ -103,8 +103,8 @@ def efficiency_sentence(records: Records, price_per_hour: float) -> str:
     first, last = known[0], known[-1]
     return (
         f"From {first} to {last} in flight efficiency falls to {shares[last]:.0%} and a thousand valid "
-        f"answers cost {dollars[last]:.3f} instead of {dollars[first]:.3f} dollars, at {price_per_hour:g} "
-        "dollars per hour (whole runs)."
+        f"answers cost {dollars[last]:.3f} instead of {dollars[first]:.3f} USD, at {price_per_hour:.2f} USD per "
+        "hour (whole runs)."
     )
 
 

@@ -5,6 +5,7 @@ from typing import Literal
 
 from nlqlib.analysis.latency import (
     LatencySummary,
+    ended_in,
     latency_summary,
     mean_in_flight,
     outcome_counts,
@@ -23,6 +24,9 @@ from nlqlib.records import Completion, Json, Metric, Rule
 Tag = Literal["measured", "modelled"]
 SERVER_MEANS = ("ttft", "itl", "queue", "prefill", "decode")
 """Means of the engine's own timers, in seconds, by the names of `Window` without `_s`."""
+
+MIN_LATENCIES_FOR_LITTLE = 10
+"""All N start in step, so the window misses half a latency at its edges: that is 5 % of ten."""
 
 
 def measured(run: LoadRun, before: Scrape | None, after: Scrape | None, tag: Tag) -> Measured:
@@ -106,11 +110,17 @@ def rules(run: LoadRun, seen: Window | None) -> list[Rule]:
 
 
 def little_rule(run: LoadRun) -> Rule:
-    """Little's law in the steady window, over good answers; unchecked where a failure left its place."""
-    done, inside = run.completions, run.window
-    mean = latency_summary(done, window=inside).mean_s if inside else None
-    whole = all(c.ok for c in done)
-    return little(run.concurrency or 1, throughput_window(done, inside) if whole else None, mean)
+    """Little's law in the steady window, over every request that left in it, whatever its outcome.
+
+    Unchecked in a window shorter than `MIN_LATENCIES_FOR_LITTLE`.
+    """
+    n, inside = run.concurrency or 1, run.window
+    times = spans(ended_in(run.completions, inside)) if inside else spans(())
+    length = inside.high - inside.low if inside else 0.0
+    mean = float((times[:, 1] - times[:, 0]).mean()) if len(times) else None
+    if mean is None or length < MIN_LATENCIES_FOR_LITTLE * mean:
+        return little(n, None, None)
+    return little(n, len(times) / length, mean)
 
 
 def sample_row(i: int, c: Completion) -> Json:
