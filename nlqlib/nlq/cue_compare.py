@@ -34,9 +34,10 @@ def set_against(board: Board) -> None:
     def split(m: Match) -> list[Item] | None:
         item = m["v"][0]
         told = item.value
-        apart = "z" in told.joins or m.match["each"] or m.items[-1].code == "j" or board.has("[yc]")
+        each = [item for item in m["each"] if item.words not in ("by", "per")]
+        apart = "z" in told.joins or each or m.items[-1].code == "j" or board.has("[yc]")
         either = "/" in told.joins and board.has("m")
-        if not (apart or either) or (len(told.names) < 2 and not m.match["each"]):
+        if not (apart or either) or (len(told.names) < 2 and not each):
             return None
         _filter(board, item, "side by side")
         board.note("dimension", told.dimension, "side by side", m.items)

@@ -188,13 +188,16 @@ def _spoken_values(dimension: Dimension) -> Iterator[tuple[Phrase, Any]]:
         yield ("".join(phrase),), value
         if phrase[-1].endswith("s") and "'" in value:
             yield (*phrase[:-1], phrase[-1][:-1]), value
-        if not phrase[-1].endswith("s"):
+        if not phrase[-1].endswith("s") or phrase[-1].endswith("ss"):
             yield plural(phrase), value
         elif len(phrase) == 1 and len(phrase[0]) > 3:
             yield (phrase[0][:-1],), value
     for value, spellings in dimension.value_synonyms.items():
         for text in spellings:
-            yield words_of(text), value
+            phrase = words_of(text)
+            yield phrase, value
+            if not phrase[-1].endswith("s"):
+                yield plural(phrase), value
     yield from _names(dimension)
 
 

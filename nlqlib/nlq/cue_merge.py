@@ -1,14 +1,15 @@
 """The rules in order, piece by piece: of a question that corrects itself the last piece wins."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from nlqlib.nlq.catalog import Catalog
 from nlqlib.nlq.cue_board import Board, Fact
 from nlqlib.nlq.cue_compare import values
 from nlqlib.nlq.cue_nouns import nouns
-from nlqlib.nlq.cue_numeric import numbers_and_order
+from nlqlib.nlq.cue_numeric import in_unit, numbers_and_order
 from nlqlib.nlq.cue_rank import ranks
-from nlqlib.nlq.cue_tags import Item
+from nlqlib.nlq.cue_tags import NUMBERS, Item
 from nlqlib.nlq.cue_time import time
 
 RULES = (nouns, numbers_and_order, time, values, ranks)
@@ -32,8 +33,22 @@ def facts_of(items: Sequence[Item], catalog: Catalog, polar: bool = False) -> tu
     return board.facts, board.items
 
 
+def _bare_no(items: Sequence[Item]) -> list[Item]:
+    """`by month, no, by quarter`: a `no` corrects when what follows has been said in another way before."""
+    out = list(items)
+    for at, item in enumerate(out[1:-1], 1):
+        before, after = out[at - 1], out[at + 1]
+        if item.code != "!" or item.words != "no":
+            continue
+        again = after.code in "b^>1G" and any(other.code == after.code for other in out[:at])
+        if again or (after.code == before.code and after.code in "VPMDENKQX"):
+            out[at] = replace(item, code="C", value="correction")
+    return out
+
+
 def merged(items: Sequence[Item], catalog: Catalog, polar: bool = False) -> list[Fact]:
     """The facts of a question: of its pieces in order, where a later piece replaces what it speaks of."""
+    items = _bare_no(items)
     for at in range(len(items) - 1, -1, -1):
         if items[at].code != "C":
             continue
@@ -54,30 +69,33 @@ def _stands_alone(facts: Sequence[Fact]) -> bool:
 
 def _changed(before: list[Fact], later: list[Fact], left: list[Item], catalog: Catalog) -> list[Fact] | None:
     """`before` with what `later` says instead; `None` where it replaces nothing, and so is no correction."""
-    numbers = [item for item in left if item.code == "N"]
+    numbers = [item for item in left if item.code in NUMBERS]
+    ops = [item.value for item in left if item.code == ">"]
     marks = [item for item in left if item.code == "^"]
     if numbers or marks:
-        renumbered = _renumbered(before, numbers, marks)
+        renumbered = _renumbered(before, numbers, marks, ops, catalog)
         if renumbered is not None:
             before, later = renumbered, later
-            return _replaced(before, later) or before
+            return _replaced(before, later) or [*before, *later]
     return _replaced(before, later)
 
 
-def _renumbered(before: list[Fact], numbers: list[Item], marks: list[Item]) -> list[Fact] | None:
+def _renumbered(
+    before: list[Fact], numbers: list[Item], marks: list[Item], ops: list[str], catalog: Catalog
+) -> list[Fact] | None:
     """A bare number replaces the limit, else the last threshold; a bare superlative the direction."""
     out = list(before)
     ranked = any(fact.slot in ("rank", "limit") for fact in before)
     for item in numbers:
         span = ((item.start, item.end),)
-        if ranked:
+        if ranked and item.code == "N" and not ops:
             out = [f for f in out if f.slot != "limit"] + [Fact("limit", int(item.value), "correction", span)]
         elif any(f.slot == "threshold" for f in out):
             last = [f for f in out if f.slot == "threshold"][-1]
             field, op, _ = last.value
-            out = [f for f in out if f is not last] + [
-                Fact("threshold", (field, op, item.value), "correction", span)
-            ]
+            _, value = in_unit(field, item, catalog)
+            told = (field, ops[0] if ops else op, value)
+            out = [f for f in out if f is not last] + [Fact("threshold", told, "correction", span)]
     for item in marks:
         if any(f.slot == "rank" for f in out):
             out = [f for f in out if f.slot != "rank"] + [

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from nlqlib.nlq.catalog import Catalog
 from nlqlib.nlq.cue_board import Board, Match, Values, joined
 from nlqlib.nlq.cue_lexicon import english
 from nlqlib.nlq.cue_tags import Item, codes
@@ -46,7 +47,7 @@ def shares(board: Board) -> None:
     def ratio(m: Match) -> list[Item] | None:
         whole = m["whole"][0]
         part = m.one("part")
-        name = ratio_over(board, whole.value, part.value if part else None)
+        name = ratio_over(board.catalog, whole.value, part.value if part else None)
         return None if name is None else [*m["between"], joined([m["y"][0], whole], "M", name)]
 
     board.replace(
@@ -54,9 +55,9 @@ def shares(board: Board) -> None:
     )
 
 
-def ratio_over(board: Board, whole: str, part: str | None = None) -> str | None:
+def ratio_over(catalog: Catalog, whole: str, part: str | None = None) -> str | None:
     """The ratio whose denominator is the measure of `whole`, with `part` above it where given."""
-    known = board.catalog.metrics
+    known = catalog.metrics
     if known[whole].kind != "measure":
         return None
     over = [n for n, m in known.items() if m.unit == "ratio" and m.measures[1] == known[whole].measures[0]]
@@ -111,7 +112,7 @@ def lists_of_values(board: Board) -> None:
         )
         return [joined([first, *m["join"], second], "V", value), *nouns_between]
 
-    board.take(r"(?P<a>V)(?P<noun>[MXDE]?)(?P<join>(?:[+/z]{1,2}[fbj]?)?)(?P<b>V)", join)
+    board.take(r"(?P<a>V)(?P<noun>[MXDE]?)(?P<join>(?:[+/z]{1,2}w?[fbj]?)?)(?P<b>V)", join)
 
 
 def _names(item: Item, dimension: str) -> bool:
@@ -125,6 +126,14 @@ def metric_or_dimension(board: Board) -> None:
         if item.code == "X":
             metric = _counts(board, at, metrics)
             board.items[at] = replace(item, code="M" if metric else "E", value=item.value[0 if metric else 1])
+            if metric and _carries_only(board.codes[:at], board.codes[at + 1 :], metrics):
+                board.items[at] = replace(item, code="_")
+    board.items = [item for item in board.items if item.code != "_"]
+
+
+def _carries_only(before: str, after: str, metrics: int) -> bool:
+    """`orders from customers in the South`: the noun adds nothing to what is asked."""
+    return metrics > 0 and before.endswith("f") and "M" in before and not after.startswith("+M")
 
 
 def _counts(board: Board, at: int, metrics: int) -> bool:
@@ -169,7 +178,8 @@ def missing_values(board: Board) -> None:
     board.replace(r"[x!][MXfwaA]*(?:!a?k?(?P<d>[DE])k?)", lambda m: noted("not_null", m))
     board.replace(r"x[MXfwaA]*(?:u(?P<d>[DE])|(?P<e>[DE])u)", lambda m: _excluded_missing(board, m))
     board.replace(
-        r"![aw]?k?(?P<d>[DE])k?(?![VzN])", lambda m: None if m["d"][0].value is None else noted("is_null", m)
+        r"(?:f[DE]w?)?![aw]?k?(?P<d>[DE])k?(?![VzN])",
+        lambda m: None if m["d"][0].value is None else noted("is_null", m),
     )
     board.replace(r"(?:[wfA]+)?(?:u(?P<d>[DE])|(?P<e>[DE])u)", lambda m: _missing(board, m))
     board.replace(r"(?:[wfA]+)?k(?P<d>[DE])|[wfA]*w(?P<e>[DE])k", lambda m: _known(board, m))
@@ -214,16 +224,21 @@ def head_nouns(board: Board) -> None:
     board.replace(r"(?<![bjW^R])(?P<n>[DE])(?P<v>V)", own)
 
     def carried(m: Match) -> list[Item] | None:
-        others = sum(item.code == "M" for item in (*m.before, *m.after))
-        apart = m["v"][-1].value.joins.count("z")
+        others = sum(item.code in "MJ" for item in (*m.before, *m.after))
+        apart = "z" in m["v"][-1].value.joins or board.has("[yc]")
         return m["v"] if others and (m.match["p"] or apart) else None
 
-    board.replace(r"(?P<v>(?P<p>[fzx!I]b?|[+/])?V)M", carried)
+    board.replace(r"(?P<v>(?P<p>[fzx!I]b?|[+/])?V)M(?!\+)", carried)
 
     def other(m: Match) -> list[Item] | None:
         return m["v"] if any(item.code == "M" for item in (*m.before, *m.after)) else None
 
     board.replace(r"(?<![\^NWR])(?P<v>[fx!]+V)[DE]", other)
+
+
+def _but(items: list[Item]) -> list[Item]:
+    """`but` behind a noun is `except`."""
+    return [replace(item, code="x") if item.code == "O" else item for item in items]
 
 
 def exclusions(board: Board) -> None:
@@ -237,8 +252,15 @@ def exclusions(board: Board) -> None:
 
     def scoped(m: Match) -> list[Item] | None:
         noun, value = m["n"][0], m["v"][0]
-        return m["rest"] if _names(noun, value.value.dimension) else None
+        return _but(m["rest"]) if _names(noun, value.value.dimension) else None
 
+    def meant(m: Match) -> list[Item]:
+        return m["rest"]
+
+    board.replace(r"![fa]*V[MXDE]?O(?P<rest>f*V)", meant)
+    board.replace(r"f*a(?P<n>[DE])(?P<rest>O[fa]*(?P<v>V))", scoped)
+    board.replace(r"(?P<rest>[jb]+[DE])(?P<x>O[fa]*V)", lambda m: [*m["rest"], *_but(m["x"])])
+    board.items = [item for item in board.items if item.code != "O"]
     board.replace(r"f*a(?P<n>[DE])(?P<rest>[x!][fa]*(?P<v>V))", scoped)
     board.replace(r"[x!]+[fabw]*V(?:[+/][x!]?V)*p?", noted)
     board.replace(r"V(?:[+/]V)*p", noted)

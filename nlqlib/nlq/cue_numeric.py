@@ -1,11 +1,13 @@
 """Rules for numbers and order: caps in rows, thresholds on metrics, sorting words, cues denied."""
 
+from nlqlib.nlq.catalog import Catalog
 from nlqlib.nlq.cue_board import Board, Match
+from nlqlib.nlq.cue_lexicon import lexicon, words_of
 from nlqlib.nlq.cue_nouns import ratio_over
 from nlqlib.nlq.cue_tags import NUMBERS, Item
 
 FLIPPED = {"gt": "lte", "gte": "lt", "lt": "gte", "lte": "gt"}
-_CUE = r"(?:[\^R]N?[MJ]?[DETU]?|N[DETU]|1N|d|o(?:[bf]?[MDE])?|t|G|bT|iN?l?)"
+_CUE = r"(?:[\^R]N?(?:[MJ]?[DETU])?|N[DETU]|1N|d|o(?:[bf]?[MDE])?|t|G|bT|iN?l?)"
 
 
 def numbers_and_order(board: Board) -> None:
@@ -24,6 +26,7 @@ def row_limits(board: Board) -> None:
         board.note("limit", int(number.value) if number else 1, "row limit", m.items)
         return []
 
+    board.replace(r"[fi1w]*(?P<n>N)l(?=f?[bj]|f[DE])", lambda m: [] if m["n"][0].value == 1 else None)
     board.replace(r"[fis1>\^!w]*(?P<n>N)l(?:[fs]*)", noted)
     board.replace(r"[fis1>\^w]*l[fisd1>]*(?P<o>N)(?![DEMXTU])", noted)
     board.replace(r"[\^1]l", noted)
@@ -41,10 +44,10 @@ def thresholds(board: Board) -> None:
         if metric is None:
             return None
         for op, number in zip(ops, numbers, strict=True):
-            named, value = _in_unit(board, metric.value, number)
+            named, value = in_unit(metric.value, number, board.catalog)
             board.note("threshold", (named, op, value), "threshold", [*m.items, metric])
         board.note("threshold metric", named, "threshold", [metric])
-        return [] if metric in m.items else [item for item in m.items if item.code in "M"]
+        return [item for item in m.items if item.code == "M" and item is not metric]
 
     def between(m: Match) -> list[Item] | None:
         return told(("gte", "lte"), m["n"] + m["k"], m, m["ahead"], m["behind"])
@@ -81,24 +84,24 @@ def _as_metric(board: Board, item: Item) -> Item | None:
 
 def metric_called(board: Board, words: str) -> str | None:
     """The metric of the catalog whose name or synonym is `words`."""
-    spoken = {
-        name: {name.replace("_", " "), *metric.synonyms} for name, metric in board.catalog.metrics.items()
-    }
-    return next((name for name, phrases in spoken.items() if words in phrases), None)
+    found = lexicon(board.catalog).at(words_of(words))
+    return next((e.value if e.code == "M" else e.value[0] for e in found if e.code in "MX"), None)
 
 
 def _fits(board: Board, metric: str, number: Item) -> bool:
     unit = board.catalog.metrics[metric].unit
     if number.code == "Q":
         return (
-            unit == "ratio" or _share_of(board, metric) is not None or ratio_over(board, metric) is not None
+            unit == "ratio"
+            or _share_of(board.catalog, metric) is not None
+            or ratio_over(board.catalog, metric) is not None
         )
     return unit == "money" if number.code == "K" else True
 
 
-def _share_of(board: Board, metric: str) -> str | None:
+def _share_of(catalog: Catalog, metric: str) -> str | None:
     """The ratio whose numerator is `metric`: a margin of 30 % is a margin rate."""
-    known = board.catalog.metrics
+    known = catalog.metrics
     if known[metric].kind != "measure":
         return None
     return next(
@@ -107,11 +110,11 @@ def _share_of(board: Board, metric: str) -> str | None:
     )
 
 
-def _in_unit(board: Board, metric: str, number: Item) -> tuple[str, float]:
+def in_unit(metric: str, number: Item, catalog: Catalog) -> tuple[str, float]:
     """The metric and the number in its unit: ratios as a share of one, whole numbers as such."""
-    unit, value = board.catalog.metrics[metric].unit, number.value
+    unit, value = catalog.metrics[metric].unit, number.value
     if number.code == "Q" and unit != "ratio":
-        metric = ratio_over(board, metric) or _share_of(board, metric) or metric
+        metric = ratio_over(catalog, metric) or _share_of(catalog, metric) or metric
     if unit == "ratio" and number.code == "N" and value > 1:
         value = round(value / 100, 12)
     return metric, int(value) if float(value).is_integer() else value
@@ -150,8 +153,14 @@ def sorts(board: Board) -> None:
         board.note("sort", (key.value if key else None, turn.value if turn else None), "sort", m.items)
         return [key] if key and key.code in "DE" else []
 
-    board.replace(r"(?P<d>d?)o[bfs]*(?P<by>[MDE])(?P<e>d?)", by)
-    board.replace(r"(?P<d>d)[bf](?P<by>[M])", by)
+    def listed(m: Match) -> list[Item]:
+        by(m)
+        return [*m["b"], *m["noun"]]
+
+    board.replace(r"(?P<b>b?)o(?P<noun>[DE])[bf]q?(?P<by>M)(?P<e>d?)", listed)
+    board.replace(r"(?P<d>d?)o[bfsq]*(?P<by>[MDE])(?P<e>d?)", by)
+    board.replace(r"o(?P<d>d)[bf]+q?(?P<by>[MDE])", by)
+    board.replace(r"(?P<d>d)[bf]q?(?P<by>M)", by)
     if not board.has("R"):
         board.replace(r"(?<=[DEPV])[b](?P<by>M)(?P<d>d)", by)
     board.replace(r"(?P<d>d)(?P<by>M)(?=$|[^bfM+])", by)

@@ -159,21 +159,23 @@ def _listed(text: str, at: int, catalog: Catalog) -> Period | None:
     if found is None or _is_quantity(text, at, found):
         return None
     points, stop, versus = [found[0]], found[1], False
+    compared = re.search(r"compar(?:e|ing) (?:the )?$", text[:at]) is not None
     while len(points) < 12:
         to = _joint("to").match(text, stop)
         second = point_at(text, to.end(), catalog) if to else None
-        if second and len(points) == 1:
+        if second and len(points) == 1 and not compared:
             return _ranged(points[0], second[0], second[1], catalog)
-        more = _joint("versus").match(text, stop) or _joint("and").match(text, stop)
+        more = (
+            _joint("versus").match(text, stop)
+            or _joint("and").match(text, stop)
+            or (to if compared else None)
+        )
         second = point_at(text, more.end(), catalog) if more else None
-        if (
-            second is None
-            or more is None
-            or _other_kind(points[-1], second[0])
-            or _is_quantity(text, more.end(), second)
-        ):
+        if second is None or more is None or not _side_by_side(points[-1], second[0]):
             break
-        versus = versus or bool(_joint("versus").match(text, stop))
+        if _is_quantity(text, more.end(), second):
+            break
+        versus = versus or compared or _joint("versus").match(text, stop) is not None
         points, stop = [*points, second[0]], second[1]
     return _made(points[0], stop, catalog) if len(points) == 1 else _several(points, stop, versus, catalog)
 
@@ -186,8 +188,9 @@ def _is_quantity(text: str, at: int, found: tuple[Point, int]) -> bool:
     return bool(_joint("quantity").search(text[max(0, at - 12) : at])) or not 2015 <= int(word) <= 2035
 
 
-def _other_kind(one: Point, other: Point) -> bool:
-    return one.unit != other.unit or (other.wire == "all") or one.counted or other.counted
+def _side_by_side(one: Point, other: Point) -> bool:
+    """Can they stand in one list? Units of one kind, none of them counted."""
+    return one.unit == other.unit and other.wire != "all" and not (one.counted or other.counted)
 
 
 def _several(points: Sequence[Point], stop: int, versus: bool, catalog: Catalog) -> Period:

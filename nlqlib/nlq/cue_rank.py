@@ -25,24 +25,37 @@ def ranks(board: Board) -> None:
 def adjectives(board: Board) -> None:
     """`best-selling` and `sells most` name a metric; far from a superlative the word is kept in reserve."""
 
-    what = next((name for name, known in board.catalog.dimensions.items() if "what" in known.synonyms), None)
-    if what and re.match(r"W(J\^|\^J)", board.codes):
-        board.items[0] = replace(board.items[0], code="A", value=what)
+    _name_the_unnamed(board)
     out: list[Item] = []
     for at, item in enumerate(board.items):
         if item.code != "J":
             out.append(item)
             continue
-        name = metric_called(board, item.value) or metric_of_word(board, item.words)
+        name = metric_called(board, item.value) or metric_called(board, item.words)
         near = "^" in board.codes[max(0, at - 1) : at + 3] or "m" in board.codes[max(0, at - 1) : at + 2]
         if name:
             board.note("reserve", (name, near), "adjective", [item])
     board.items = out
 
 
-def metric_of_word(board: Board, word: str) -> str | None:
-    """The metric that has `word` among its synonyms."""
-    return metric_called(board, word)
+def _name_the_unnamed(board: Board) -> None:
+    """`what sells best`, `best sellers` and `biggest spenders` name their entities by what they do."""
+    if board.has("[DETUA]"):
+        return
+    words = next((item.words for item in board.items if item.code == "J"), "")
+    asked = "who" if words.startswith("spend") else "what"
+    entity = next((n for n, known in board.catalog.dimensions.items() if asked in known.synonyms), None)
+    if entity is None:
+        return
+    if re.match(r"W(J\^|\^J)", board.codes):
+        board.items[0] = replace(board.items[0], code="A", value=entity)
+    elif words.endswith(("ers", "er")):
+
+        def named(m: Match) -> list[Item]:
+            noun = replace(m.items[-1], code="E" if words.endswith("s") else "D", value=entity)
+            return [*m.items, noun]
+
+        board.replace(r"J", named)
 
 
 def counted_values(board: Board) -> None:

@@ -74,6 +74,7 @@ class _Tagger:
         self.catalog = catalog
         self.lexicon: Lexicon = lexicon(catalog)
         self.periods: dict[int, Item] = {}
+        self.values: dict[int, int] = {}
         self.values = self._values()
         self.periods = self._periods()
         self.found: list[Item] = []
@@ -127,7 +128,7 @@ class _Tagger:
         found = []
         for end in range(at, min(at + LONGEST + 4, len(self.tokens))):
             token = self.tokens[end]
-            if end > at and end in self.periods:
+            if end > at and (end in self.periods or end in self.values):
                 break
             if token.text in ARTICLES:
                 continue
@@ -148,7 +149,7 @@ class _Tagger:
         if entry.code == ">":
             return self._number_next(end, strict="^" in {e.code for e in entries})
         if entry.code == "<":
-            return any(item.code in NUMBERS for item in self.found[-2:])
+            return any(item.code in NUMBERS for item in self.found[-2:]) and not self._number_next(end)
         if entry.code == "B":
             return self._number_next(end)
         if entry.code == "i":
@@ -158,7 +159,11 @@ class _Tagger:
         if entry.code == "G":
             return not self._document(at, end)
         if doubtful and entry.code in "DE":
-            return before != "" and before in "bjW^NRa"
+            return before != "" and before in "bjW^NRaV"
+        if doubtful and entry.code == "M":
+            return before != "" and before in "q^>NK"
+        if entry.code == "b" and any(other.code == "B" for other in entries) and self._number_next(end):
+            return False
         if doubtful and entry.code == "V":
             return self._among_values(entry, end, before)
         if (

@@ -102,7 +102,7 @@ _SQL = re.compile(
     | drop\s+(?:table|database|schema|view)\b | delete\s+from\s+\w+ | insert\s+into\s+\w+ | truncate\s+table\b
     | update\s+\w+\s+set\b | alter\s+table\b | union\s+(?:all\s+)?select\b | (?:or|and)\s+'?1'?\s*=\s*'?1'?
     | (?:group|order)\s+by\s+\d+\b
-    )[^.?!\n]*""",
+    )[^.?!;\n]*;?""",
     re.X | re.I,
 )
 _COMMENT = re.compile(r"--\s*(?:$|\n)|;\s*--.*$")
