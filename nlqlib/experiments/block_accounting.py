@@ -84,29 +84,35 @@ def planned(sequence: Sequence[Case], limits: EngineLimits) -> list[tuple[int, i
     return counted
 
 
+def at(study: Study) -> Study:
+    """`study` where it is measured: these prompts mean nothing, so on the twin lengths are drawn."""
+    twin = study.target.kind == "twin"
+    return replace(study, target=study.target.engine(words="synthetic")) if twin else study
+
+
 def record(study: Study) -> Record:
     """Planned and counted tokens of every case, as a retained point."""
+    there = at(study)
 
     def measure() -> Measured:
-        seed = seed_of(study.target)
-        sequence = cases(seed)
-        server = study.run(identify(study.target))
-        plans = planned(sequence, engine_of(study.target, server).limits)
-        seen = study.run(_count(study, sequence))
+        sequence = cases(seed_of(there.target))
+        server = there.run(identify(there.target))
+        plans = planned(sequence, engine_of(there.target, server).limits)
+        seen = there.run(_count(there, sequence))
         rows: list[Json] = [
             {
                 "case": case.name,
                 "planned_queries": queries,
                 "planned_hits": hits,
-                "measured_queries": _whole(there.queries),
-                "measured_hits": _whole(there.hits),
+                "measured_queries": _whole(counted.queries),
+                "measured_hits": _whole(counted.hits),
             }
-            for case, (queries, hits), there in zip(sequence, plans, seen, strict=True)
+            for case, (queries, hits), counted in zip(sequence, plans, seen, strict=True)
         ]
         sent = sum(len(case.requests) for case in sequence)
         return Measured(server=server, requests={"total": sent, "ok": sent}, results={"rows": rows})
 
-    return study.point(SPEC, measure)
+    return there.point(SPEC, measure)
 
 
 def _whole(value: float | None) -> int | None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
+import pandas as pd
+
 from nlqlib.artifacts import Record
 from nlqlib.experiments.calibration import record
 from nlqlib.experiments.probes import PROBES
@@ -52,3 +54,31 @@ def _says(twin: TwinModel, level: Record) -> dict[str, float | None]:
     )
     found = simulate(twin.limits, twin.step_time, load)
     return {"throughput_run": found.throughput_run, "p95_s": found.p95_s}
+
+
+def points_table(calibrated: Record | None) -> pd.DataFrame:
+    """Every point of a calibration: measured, the twin's value, and its relative error."""
+    if calibrated is None:
+        return pd.DataFrame({"not shown, because": ["this target is the twin"]}, index=["calibration"])
+    rows = [
+        {
+            "point": row["name"],
+            "quantity": row["quantity"],
+            "measured": f"{row['measured']:.4g}",
+            "twin": f"{row['value']:.4g}",
+            "error": f"{row['error']:+.1%}",
+            "the twin's value is": row["tag"],
+        }
+        for row in calibrated.results["predictions"]
+    ]
+    return pd.DataFrame(rows).set_index("point")
+
+
+def points_sentence(calibrated: Record | None) -> str:
+    """The largest error of the points that were not fitted, and what no point determines."""
+    if calibrated is None:
+        return "A twin has no engine to be calibrated on."
+    errors = [abs(r["error"]) for r in calibrated.results["predictions"] if r["tag"] == "predicted"]
+    unknown = calibrated.results["document"]["fit"]["unknown"]
+    named = f" Not determined by these points: {', '.join(unknown)}." if unknown else ""
+    return f"Of {len(errors)} points it never saw, the worst is off by {max(errors):.1%}.{named}"

@@ -8,6 +8,7 @@ real model's instead of the article's.
 from collections.abc import Mapping, Sequence
 
 from nlqlib.artifacts import Record
+from nlqlib.experiments import block_accounting, calibration
 from nlqlib.experiments.study import Spec, Study
 from nlqlib.experiments.sweep import FULL_REQUESTS, Level, at, level_spec, levels, sweep
 from nlqlib.records import Json
@@ -74,4 +75,8 @@ def points(study: Study, params: Json) -> list[tuple[Study, Spec]]:
         *short_levels(study, seed),
         *recorded_levels(study, at_once, n, seed),
     ]
-    return [(at(study, level), level_spec(level)) for level in wanted]
+    beside = (
+        [block_accounting.SPEC] if study.target.kind == "twin" else [calibration.SPEC, block_accounting.SPEC]
+    )
+    levels = [(at(study, level), level_spec(level)) for level in wanted]
+    return [*levels, *((study, spec) for spec in beside)]
