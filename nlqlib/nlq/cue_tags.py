@@ -159,7 +159,8 @@ class _Tagger:
         if entry.code == "G":
             return not self._document(at, end)
         if doubtful and entry.code in "DE":
-            return before != "" and before in "bjW^NRaV"
+            named = len(self.found) > 1 and before in "MJ" and self.found[-2].code == "^"
+            return named or (before != "" and before in "bjW^NRaV")
         if doubtful and entry.code == "M":
             return before != "" and before in "q^>NK"
         if entry.code == "b" and any(other.code == "B" for other in entries) and self._number_next(end):
