@@ -1,6 +1,25 @@
-"""Makes the helpers beside the tests importable by their own names."""
+"""The small warehouse that many tests share; the helpers beside the tests import by their own names."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+from nlqlib.nlq.catalog import Catalog, load_catalog
+from nlqlib.nlq.warehouse import Warehouse, open_warehouse
+
 sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture(scope="session")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
+    """The drawn warehouse at a twentieth of its size."""
+    with open_warehouse(scale=0.05, folder=tmp_path_factory.mktemp("warehouse")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def catalog(warehouse: Warehouse) -> Catalog:
+    """The catalog with the values of that warehouse."""
+    return warehouse.lookups(load_catalog())

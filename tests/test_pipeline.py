@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from nlqlib.nlq.intent import Intent
 from nlqlib.nlq.pipeline import Answer, answer, answer_sync, contracts, prepare, read
 from nlqlib.nlq.prompt import EmptyQuestion, LongQuestion, build_messages
 from nlqlib.nlq.schema import wire_schema
-from nlqlib.nlq.warehouse import Warehouse, open_warehouse
+from nlqlib.nlq.warehouse import Warehouse
 from nlqlib.paths import QUESTIONS
 from nlqlib.records import OUTCOMES, UNCONSTRAINED, ChatRequest, Completion
 
@@ -22,17 +22,6 @@ DEV = [json.loads(line) for line in (QUESTIONS / "dev.jsonl").read_text("utf-8")
 QUESTION = "revenue by region"
 SERVING, FORM = [False, None, None, None], [True, False, None, None]
 INTENT, SQL = [True, True, False, None], [True, True, True, False]
-
-
-@pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
-    with open_warehouse(scale=0.05, folder=tmp_path_factory.mktemp("warehouse")) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def catalog(warehouse: Warehouse) -> Catalog:
-    return warehouse.lookups(CATALOG)
 
 
 def saying(words: str | None, **fields: Any) -> Completion:

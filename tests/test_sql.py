@@ -1,46 +1,18 @@
 """The SQL builder: the contract's twelve examples, one safe SELECT, and every refusal in one line."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import duckdb
 import pytest
-from wire_intents import CATALOG, where, wire
+from sql_world import SERIES, TOP, ask, by, query
+from wire_intents import where, wire
 
 from nlqlib.nlq.catalog import AmbiguousValue, Catalog, QuestionError, UnknownName, UnknownValue
-from nlqlib.nlq.intent import Intent, intent_of
+from nlqlib.nlq.intent import intent_of
 from nlqlib.nlq.periods import ImpossiblePeriod
-from nlqlib.nlq.sql import Query, Result, Unreachable, build, execute
-from nlqlib.nlq.warehouse import TooLarge, TooSlow, Warehouse, open_warehouse
-
-TOP: dict[str, Any] = {"query_type": "top_n_by_metric"}
-SERIES: dict[str, Any] = {"query_type": "time_series", "dimensions": []}
-
-
-def by(name: str, direction: str) -> dict[str, str]:
-    return {"by": name, "direction": direction}
-
-
-@pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
-    with open_warehouse(scale=0.05, folder=tmp_path_factory.mktemp("warehouse")) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def catalog(warehouse: Warehouse) -> Catalog:
-    return warehouse.lookups(CATALOG)
-
-
-def query(catalog: Catalog, **changes: Any) -> Query:
-    """The query of `revenue by region` with `changes`, unchecked but for its type."""
-    return build(Intent.model_validate(wire(**changes)), catalog)
-
-
-def ask(catalog: Catalog, warehouse: Warehouse, **changes: Any) -> Result:
-    return execute(query(catalog, **changes), warehouse)
-
+from nlqlib.nlq.sql import Query, Unreachable, build, execute
+from nlqlib.nlq.warehouse import TooLarge, TooSlow, Warehouse
 
 EXAMPLES = {
     "revenue by region": {},

@@ -1,42 +1,11 @@
 """What the rows of the SQL builder keep to on a drawn warehouse, and how it says what it computed."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
-from wire_intents import CATALOG, where, wire
+from sql_world import SERIES, TOP, ask, by, query
+from wire_intents import CATALOG, where
 
 from nlqlib.nlq.catalog import Catalog
-from nlqlib.nlq.intent import Intent
-from nlqlib.nlq.sql import Query, Result, build, execute
-from nlqlib.nlq.warehouse import Warehouse, open_warehouse
-
-TOP: dict[str, Any] = {"query_type": "top_n_by_metric"}
-SERIES: dict[str, Any] = {"query_type": "time_series", "dimensions": []}
-
-
-def by(name: str, direction: str) -> dict[str, str]:
-    return {"by": name, "direction": direction}
-
-
-@pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
-    with open_warehouse(scale=0.05, folder=tmp_path_factory.mktemp("warehouse")) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def catalog(warehouse: Warehouse) -> Catalog:
-    return warehouse.lookups(CATALOG)
-
-
-def query(catalog: Catalog, **changes: Any) -> Query:
-    """The query of `revenue by region` with `changes`, unchecked but for its type."""
-    return build(Intent.model_validate(wire(**changes)), catalog)
-
-
-def ask(catalog: Catalog, warehouse: Warehouse, **changes: Any) -> Result:
-    return execute(query(catalog, **changes), warehouse)
+from nlqlib.nlq.warehouse import Warehouse
 
 
 def test_excluding_keeps_the_null_group_and_naming_does_not(catalog: Catalog, warehouse: Warehouse):
