@@ -3,7 +3,7 @@
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,9 +11,11 @@ from pathlib import Path
 import pandas as pd
 
 from nlqlib.analysis.cost import TokenPrices
+from nlqlib.analysis.evaluation import ANSWERED
 from nlqlib.commands import words_of
 from nlqlib.experiments.condition_report import FREE, Prices, paired, report, shown, summary_line
 from nlqlib.experiments.conditions import Condition, conditions
+from nlqlib.experiments.journal import Journal
 from nlqlib.experiments.questions import load_questions, question_workload
 from nlqlib.experiments.semantics import ask_all, executor, judge_all, unfinished
 from nlqlib.files import write_atomic
@@ -40,8 +42,10 @@ def evaluate(asking: Asking, as_json: bool) -> int:
     hows = conditions(asking.conditions)
     with ExitStack() as stack:
         opened = stack.enter_context(closing(open_target(asking.target, progress=_tell)))
-        found = {how.name: _rows(opened, asking, how) for how in hows}
-        answers = words_of(opened)
+        kept = {how.prompt: unfinished(opened, question_workload(asking.source), how) for how in hows}
+        found = {how.name: _rows(opened, asking, how, kept[how.prompt]) for how in hows}
+        answers = f"{words_of(opened)}; times {opened.time_tag}"
+    _close(kept, found)
     if asking.out:
         write_rows(asking.out, [row for rows in found.values() for row in rows])
     told = {name: report(rows, asking.prices) for name, rows in found.items()}
@@ -53,16 +57,24 @@ def evaluate(asking: Asking, as_json: bool) -> int:
     return 1 if any(one["failed"] for one in told.values()) else 0
 
 
-def _rows(target: Target, asking: Asking, how: Condition) -> list[Json]:
-    """One row for each question of the set under `how`; an interrupted run is taken up where it ended."""
-    journal = unfinished(target, question_workload(asking.source), how)
+def _close(kept: Mapping[str, Journal | None], found: Mapping[str, list[Json]]) -> None:
+    """Nothing is left to ask, unless a request failed."""
+    complete = all(row["outcome"] in ANSWERED for rows in found.values() for row in rows)
+    for journal in kept.values():
+        if journal and complete:
+            journal.close()
+
+
+def _rows(target: Target, asking: Asking, how: Condition, journal: Journal | None) -> list[Json]:
+    """One row for each question of the set under `how`; what the `journal` holds is not asked again.
+
+    Conditions that ask in the same way share a journal, and so the very same raw answers.
+    """
     with open_warehouse() as warehouse:
         catalog = warehouse.lookups(load_catalog())
         questions = load_questions(asking.source, catalog)
         asked, _ = target.run(ask_all(target, questions, how, catalog, asking.concurrency, journal=journal))
         rows = judge_all(asked, how, catalog, executor(warehouse, catalog))
-    if journal and all(one.answered for one in asked):
-        journal.close()
     return rows
 
 

@@ -11,6 +11,7 @@ from model_world import MODEL, Scripted
 from nlqlib import paths
 from nlqlib.__main__ import main
 from nlqlib.analysis.cost import TokenPrices
+from nlqlib.artifacts import Store
 from nlqlib.experiments import journal as journals
 from nlqlib.experiments.asking import Asked, ask_all, requests_per_question
 from nlqlib.experiments.condition_report import Prices, report
@@ -19,7 +20,8 @@ from nlqlib.experiments.journal import Journal
 from nlqlib.experiments.judging import change_of, executor, final_of, judge, raw_of
 from nlqlib.experiments.questions import Question, load_questions
 from nlqlib.experiments.recording import asking, record_asking
-from nlqlib.experiments.semantics import evaluation_spec, unfinished
+from nlqlib.experiments.semantics import evaluate_all, evaluation_spec, unfinished
+from nlqlib.experiments.study import Study
 from nlqlib.nlq.catalog import QuestionError, load_catalog
 from nlqlib.nlq.intent import Intent
 from nlqlib.nlq.warehouse import open_warehouse
@@ -388,3 +390,20 @@ def test_a_gold_is_never_seen_by_a_forced_correction(model: Scripted) -> None:
     for name in ("guardrail", "cues", "planner"):
         [one], [two] = rows_of(model, name, [DEV[0]]), rows_of(model, name, [other])
         assert one["final"] == two["final"]
+
+
+def test_conditions_that_ask_alike_are_asked_once_and_judged_on_the_same_answers(
+    mine: Path, model: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journals, "FOLDER", tmp_path / "answered")
+    study = Study("13_heldout", model.target(), "full", "openai", Store(tmp_path / "artifacts"))
+    hows = conditions("baseline,guardrail,cues,rules_only")
+    found = evaluate_all(study, str(mine), hows, 2)
+    assert len(model.asked) == 4
+    raw = [[row["raw"] for row in found[name].samples()] for name in ("baseline", "guardrail", "cues")]
+    assert raw[0] == raw[1] == raw[2]
+    assert [found[name].value("strict accuracy", "share") for name in found] == [0.0, 0.25, 1.0, 1.0]
+    assert list((tmp_path / "answered").iterdir()) == []
+    model.asked.clear()
+    assert all(record.reused for record in evaluate_all(study, str(mine), hows, 2).values())
+    assert model.asked == [], "what is retained needs no endpoint"

@@ -55,6 +55,7 @@ def report(rows: Rows, prices: Prices = FREE) -> Json:
         "clustered interval of strict accuracy": clustered_interval(final),
         "interventions": asdict(interventions(changes)),
         "transitions": transitions(changes),
+        "unanswered": asdict(_unanswered(rows)),
         "forced strict accuracy": asdict(_forced(rows, changes, final)),
         "errors": {"raw": taxonomy(raw), "final": _final_errors(changes, final)},
         "confusion": {"raw": _confusion(raw), "final": _confusion(_as_answered(rows))},
@@ -83,6 +84,12 @@ def _forced(rows: Rows, changes: Sequence[Change], final: Sequence[Judged]) -> S
         return forced(changes)
     spoken = answered(final)
     return share("forced strict accuracy", sum(row.strict for row in spoken), len(spoken))
+
+
+def _unanswered(rows: Rows) -> Share:
+    """Questions that ended without any intent to execute: refused, or understood by nobody."""
+    spoken = [row for row in rows if answered([final_of(row)])]
+    return share("unanswered", sum(row["final"] is None for row in spoken), len(spoken))
 
 
 def _final_errors(changes: Sequence[Change], final: Sequence[Judged]) -> dict[str, int]:

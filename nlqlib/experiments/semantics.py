@@ -33,6 +33,7 @@ __all__ = [
     "condition",
     "conditions",
     "evaluate",
+    "evaluate_all",
     "evaluation_spec",
     "executor",
     "judge",
@@ -59,8 +60,30 @@ def evaluation_spec(point: str, source: str, how: Condition, concurrency: int) -
     return Spec(point, params, MODULES, workload, "evaluation", sent, concurrency)
 
 
-def evaluate(study: Study, source: str, how: Condition, concurrency: int, point: str) -> Record:
-    """Every question of the set `source` under `how`, as one retained evaluation."""
+def evaluate_all(study: Study, source: str, hows: Sequence[Condition], concurrency: int) -> dict[str, Record]:
+    """The evaluations of the set `source` under each of `hows`, by name, as points `<set>-<name>`.
+
+    Conditions that ask in the same way are asked once, and so judged on the very same raw answers.
+    """
+    found = {
+        how.name: evaluate(
+            study, source, how, concurrency, f"{question_workload(source).name}-{how.name}", True
+        )
+        for how in hows
+    }
+    for how in hows:
+        if not found[how.name].reused and (kept := unfinished(study.target, question_workload(source), how)):
+            kept.close()
+    return found
+
+
+def evaluate(
+    study: Study, source: str, how: Condition, concurrency: int, point: str, keep: bool = False
+) -> Record:
+    """Every question of the set `source` under `how`, as one retained evaluation.
+
+    With `keep` the answers stay at hand for another condition that asks in the same way.
+    """
 
     def measure() -> Measured:
         journal = unfinished(study.target, question_workload(source), how)
@@ -71,7 +94,7 @@ def evaluate(study: Study, source: str, how: Condition, concurrency: int, point:
             asked, waited_s = study.run(asking)
             rows = judge_all(asked, how, catalog, executor(warehouse, catalog))
         server = study.run(identify(study.target)) if how.asks else None
-        if journal:
+        if journal and not keep:
             journal.close()
         return measured(rows, server, waited_s)
 

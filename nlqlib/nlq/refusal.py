@@ -8,8 +8,10 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, zip_longest
 
 from nlqlib.nlq.catalog import Catalog, fold
+from nlqlib.nlq.cue_lexicon import ARTICLES
 from nlqlib.nlq.cue_tags import Item, codes, tagged
 from nlqlib.nlq.cue_text import Token, tokens
 from nlqlib.nlq.cues import read
@@ -18,11 +20,16 @@ SHOWN = 12
 """Names listed where none is close."""
 NO_METRIC = "no metric is named"
 """The grammar's word for a question without one."""
+NAMES = "MDEXVAGTUNKQ?jq^"
+"""Codes of what may follow a split: names, units of time, numbers, and words that lead to one of them."""
+FORECAST = re.compile(r"(?:forecast|predict|project)(?:s|ed|ing|ion|ions)?")
+AHEAD = frozenset({"next", "upcoming", "coming", "following"})
 NOTHING_ASKED = "nothing is asked for: name a metric, such as revenue by region in 2024"
 CLOSE = 0.7
 """Similarity (difflib's ratio) from which a name is called close."""
 PLACES = (
     ("dimension", re.compile(r"[bj]\?")),
+    ("dimension", re.compile(r"b[MV]\?")),  # by sales rep
     ("value", re.compile(r"[fxz!]\?")),
     ("dimension", re.compile(r"\^\?(?![MDEXV])")),
     ("metric", re.compile(r"q\?(?![MDEXV])")),
@@ -46,15 +53,14 @@ def refusal(question: str, catalog: Catalog) -> Refusal | None:
     words = tokens(question)
     if not words and reading.intent is None:
         return Refusal(NOTHING_ASKED)
-    missing = _missing(words, catalog)
+    items = tagged(words, catalog)
+    missing = _missing(items) or _swallowed(items, words) or _ahead(items, words)
     if missing:
-        kind, item = missing
-        return Refusal(_no_such(kind, item.words, catalog), _span(item, words))
+        return Refusal(_no_such(missing.kind, missing.words, catalog), missing.span(words))
     if reading.intent is not None:
         return None
     if reading.problem == NO_METRIC:
-        strange = [item for item in tagged(words, catalog) if item.code == "?"]
-        return _no_metric(strange, words, catalog)
+        return _no_metric(items, words, catalog)
     return Refusal(reading.problem) if reading.problem else None
 
 
@@ -63,29 +69,85 @@ def unexplained(question: str, catalog: Catalog) -> tuple[str, ...]:
     return read(question, catalog).unexplained
 
 
-def _missing(words: Sequence[Token], catalog: Catalog) -> tuple[str, Item] | None:
-    """The first unknown word that stands where a name belongs, and the kind of name."""
-    items = tagged(words, catalog)
+@dataclass(frozen=True)
+class Missing:
+    """Words that stand for something the catalog does not have, from word `start` up to `end`."""
+
+    kind: str
+    words: str
+    start: int
+    end: int
+
+    def span(self, words: Sequence[Token]) -> tuple[tuple[int, int], ...]:
+        """Where they stand, in characters."""
+        return ((words[self.start].start, words[self.end - 1].end),)
+
+
+def _missing(items: Sequence[Item]) -> Missing | None:
+    """The first unknown word that stands where a name belongs."""
     for kind, pattern in PLACES:
         found = pattern.search(codes(items))
         if found:
-            return kind, items[found.start() + 1]
+            item = items[found.end() - 1]
+            return Missing(kind, item.words, item.start, item.end)
     return None
 
 
-def _no_metric(strange: Sequence[Item], words: Sequence[Token], catalog: Catalog) -> Refusal | None:
-    """A question without a metric, but with a word that could be one; without such a word it may be meant."""
-    if not strange:
-        return None
-    spans = tuple(span for item in strange for span in _span(item, words))
-    return Refusal(_no_such("metric", " ".join(item.words for item in strange), catalog), spans)
+def _swallowed(items: Sequence[Item], words: Sequence[Token]) -> Missing | None:
+    """A split by words that the grammar takes for fillers (`by warehouse`): they were meant as a name."""
+    for item, following in zip_longest(items, items[1:]):
+        end = following.start if following else len(words)
+        if item.code != "b" or (following and following.code in NAMES):
+            continue
+        named = [i for i in range(item.end, end) if words[i].text not in ARTICLES and words[i].text.isalpha()]
+        if named:
+            said = " ".join(words[i].text for i in named)
+            return Missing("dimension", said, named[0], named[-1] + 1)
+    return None
 
 
-def _span(item: Item, words: Sequence[Token]) -> tuple[tuple[int, int], ...]:
-    return ((words[item.start].start, words[item.end - 1].end),)
+def _ahead(items: Sequence[Item], words: Sequence[Token]) -> Missing | None:
+    """A time to come: a forecast, or `next quarter` behind a name (not `for next week's meeting`)."""
+    for item in items:
+        if item.code == "?" and FORECAST.fullmatch(item.words):
+            return Missing("forecast", item.words, item.start, item.end)
+    for before, item in pairwise(items):
+        start = item.start - 1
+        if item.code not in "TU" or words[start].text not in AHEAD or words[item.end - 1].base:
+            continue
+        if _asked_for(before, items, start):
+            said = f"{words[start].text} {words[item.start].text}"
+            return Missing("time to come", said, start, item.end)
+    return None
+
+
+def _asked_for(before: Item, items: Sequence[Item], start: int) -> bool:
+    """Does a name of the catalog stand right before word `start`, at most with a preposition between?"""
+    if before.end != start:
+        return False
+    if before.code == "f":
+        return any(item.end == before.start and item.code in "MDEXV" for item in items)
+    return before.code in "MDEXV"
+
+
+def _no_metric(items: Sequence[Item], words: Sequence[Token], catalog: Catalog) -> Refusal | None:
+    """A question without a metric, but with a word that could be one, or with a split of something.
+
+    Without either it may be meant: then the rules only abstain.
+    """
+    strange = [item for item in items if item.code == "?"]
+    if strange:
+        said = " ".join(item.words for item in strange)
+        missing = Missing("metric", said, strange[0].start, strange[-1].end)
+        return Refusal(_no_such("metric", said, catalog), missing.span(words))
+    if "b" in codes(items):
+        return Refusal(f"no metric is named that is known here; there are {_listed(catalog.metrics)}")
+    return None
 
 
 def _no_such(kind: str, word: str, catalog: Catalog) -> str:
+    if kind in ("forecast", "time to come"):
+        return f"{word!r} is not in the data, which end on {catalog.today}: ask for a time before that"
     known = {fold(spelling): name for spelling, name in _spellings(kind, catalog)}
     close = difflib.get_close_matches(fold(word), known, n=3, cutoff=CLOSE)
     if close:
