@@ -161,19 +161,19 @@ def test_efficiency_and_cost_are_the_articles_from_its_own_throughputs() -> None
 
 def test_policies_choose_what_the_article_reads_off_its_curve() -> None:
     both = [*dense(), *repeated()]
-    chosen = operating_page.choices(both, [3.0, 4.0, 4.5], 5.0, 1.0)
+    chosen = operating_page.choices(both, [3.0, 4.0, 4.5, 5.0], 1.0)
     told = operating_page.policy_rows(chosen)["operate at"].tolist()
-    assert told == ["none meets it", 16, 24, 32, "none meets it"]
+    assert told == ["none meets it", 16, 24, 32, 32, "none meets it"]
 
 
 def test_the_cautious_policy_needs_an_interval() -> None:
-    last = operating_page.choices(dense(), [], 5.0, 1.0)[-1]
+    last = operating_page.choices(dense(), [5.0], 1.0)[-1]
     assert last.point is None
     assert "lack a number" in last.reason
 
 
 def test_the_policy_sentence_names_what_none_meets() -> None:
-    chosen = operating_page.choices(dense(), [3.0, 4.0], 5.0, 1.0)
+    chosen = operating_page.choices(dense(), [3.0, 4.0, 5.0], 1.0)
     said = operating_page.policy_sentence(chosen)
     assert "16 for p95 below 4 seconds" in said
     assert "None meets: p95 below 3 seconds" in said
@@ -244,7 +244,7 @@ def test_rows_the_twin_was_fitted_on_are_tagged_so(twin: Study, local: Study) ->
 
 def test_every_result_the_article_has_for_the_page_is_judged(twin: Study) -> None:
     both = [*dense(), *repeated()]
-    chosen = operating_page.choices(both, [4.0, 4.5], 5.0, 1.0)
+    chosen = operating_page.choices(both, [4.0, 4.5, 5.0], 1.0)
     table = knee_article.against_article({"dense": dense(), "repeated": repeated()}, twin, chosen)
     wanted = {c.id for c in article.claims() if c.notebook == "05_knee" and c.is_result}
     assert wanted <= set(table["claim"])

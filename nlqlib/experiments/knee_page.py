@@ -90,7 +90,7 @@ def _ratio(a: float | None, b: float | None) -> float | None:
 def drain_sentence(records: Records, short: Records) -> str:
     """How much of the bend at the largest concurrency is ramp and drain."""
     found = places(records)
-    last = found[-1] if found else None
+    last = next((p for p in reversed(found) if p.x_window), None)
     kept = _ratio(last.x_run, last.x_window) if last else None
     if last is None or kept is None:
         return (
@@ -113,7 +113,7 @@ def words_table(drawn: Records, recorded: Records) -> pd.DataFrame:
         "x_run": ("X run (req/s)", ".2f"),
         "p95": ("p95 (s)", ".2f"),
     }
-    tables = {"drawn": rows(drawn), "recorded": rows(recorded)}
+    tables = {"drawn" if recorded else "served": rows(drawn), "recorded": rows(recorded)}
     shown = {}
     for column, (title, form) in columns.items():
         for name, table in tables.items():
@@ -188,7 +188,7 @@ def _beside(place: Place, says: Mapping[str, float | None]) -> dict[str, str]:
 
 
 def calibrated_sentence(predicted: Sequence[Predicted] | None, records: Records) -> str:
-    """The mean and the largest error of the rows that the calibrated twin was not fitted on."""
+    """The mean and the largest error of the rows that a calibrated twin was not fitted on; empty without."""
     found = {p.concurrency: p for p in places(records)}
     ratios = [
         _ratio(says.get("throughput_run"), found[n].x_run)
@@ -196,6 +196,8 @@ def calibrated_sentence(predicted: Sequence[Predicted] | None, records: Records)
         if n in found and tag == "predicted"
     ]
     errors = [abs(r - 1) for r in ratios if r is not None]
+    if not predicted:
+        return ""
     if not errors:
         return "No row was left to judge a calibrated twin by."
     mean = sum(errors) / len(errors)

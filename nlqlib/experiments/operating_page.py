@@ -1,6 +1,6 @@
 """From the curve to a policy: efficiency, cost per 1,000 valid answers, and what an objective chooses."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -103,8 +103,8 @@ def efficiency_sentence(records: Records, price_per_hour: float) -> str:
     first, last = known[0], known[-1]
     return (
         f"From {first} to {last} in flight efficiency falls to {shares[last]:.0%} and a thousand valid "
-        f"answers cost {dollars[last]:.3f} instead of {dollars[first]:.3f} USD, at {price_per_hour:.2f} USD per "
-        "hour (whole runs)."
+        f"answers cost {dollars[last]:.3f} instead of {dollars[first]:.3f} USD, at {price_per_hour:.2f} USD "
+        "per hour (whole runs)."
     )
 
 
@@ -139,23 +139,20 @@ def _high(interval: Interval | None) -> float | None:
     return None if interval is None else interval.high
 
 
-def policies(p95_below_s: Iterable[float], cheapest_below_s: float) -> list[Policy]:
-    """Largest throughput under each bound, lowest cost under another, and that again with p95's upper end."""
+def policies(p95_below_s: Sequence[float]) -> list[Policy]:
+    """Largest throughput under each bound; lowest cost under the last, and that by p95's upper end too."""
     found = [Policy(f"p95 below {bound:g} seconds", bound) for bound in p95_below_s]
-    cheapest = f"lowest cost per query with p95 below {cheapest_below_s:g} seconds"
-    return [
-        *found,
-        Policy(cheapest, cheapest_below_s, "cost"),
-        Policy(f"{cheapest}, by the upper end of its interval", cheapest_below_s, "cost", cautious=True),
-    ]
+    if not found:
+        return []
+    last = p95_below_s[-1]
+    cheapest = f"lowest cost per query with p95 below {last:g} seconds"
+    careful = f"{cheapest}, by the upper end of its interval"
+    return [*found, Policy(cheapest, last, "cost"), Policy(careful, last, "cost", cautious=True)]
 
 
-def choices(
-    records: Records, p95_below_s: Iterable[float], cheapest_below_s: float, price_per_hour: float
-) -> tuple[Choice, ...]:
+def choices(records: Records, p95_below_s: Sequence[float], price_per_hour: float) -> tuple[Choice, ...]:
     """What each policy chooses."""
-    wanted = policies(p95_below_s, cheapest_below_s)
-    return policy_table(operating_points(records, price_per_hour), wanted)
+    return policy_table(operating_points(records, price_per_hour), policies(p95_below_s))
 
 
 def policy_rows(found: Sequence[Choice]) -> pd.DataFrame:
