@@ -1,0 +1,220 @@
+"""Where an endpoint loses concurrency: a short sweep made for the diagnosis, and the diagnosis of it.
+
+Every level begins with a burst, all N requests at once and no lead-in, since the way in which they come back
+tells a limit from an engine that is exhausted. Levels are retained like any other point, with the waits that
+the gateway's headers tell and the replicas that answered.
+"""
+
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nlqlib.analysis.diagnosis import Diagnosis, diagnose
+from nlqlib.analysis.staircase import ControlledStaircase
+from nlqlib.artifacts import Measured, Record
+from nlqlib.experiments.questions import question_workload
+from nlqlib.experiments.saved_levels import levels_of
+from nlqlib.experiments.study import Spec, Study
+from nlqlib.experiments.sweep import ANSWER_SD, ANSWER_TOKENS, QUICK_TOKENS, SET, Level, Words, offered
+from nlqlib.experiments.sweep_result import measured
+from nlqlib.load.closed_loop import LoadError, LoadRun, closed_loop, cycled
+from nlqlib.load.pooled import Pooled
+from nlqlib.load.sampling import Sampler
+from nlqlib.records import ChatRequest, Completion, Json, Metric, Workload
+from nlqlib.serving.client import Client, make_client
+from nlqlib.serving.identity import identify
+from nlqlib.serving.metrics import MetricsReader, metrics_reader
+
+NOTEBOOK = "diagnose"
+MODULES = ("nlqlib.experiments.diagnose",)
+GRID = (1, 2, 4, 8, 16, 32)
+QUICK_GRID = (1, 2, 4, 8, 16)
+LEAST, WAVES = 24, 7
+"""Requests of a level, or for each in flight: its window then holds five latencies even behind a limit."""
+QUICK_LEAST, QUICK_WAVES = 4, 3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a diagnosis sends."""
+
+    concurrency: tuple[int, ...]
+    requests: int = 0
+    """Of each level; 0: by the profile."""
+    words: Words = "synthetic"
+    """Of the twin's answers."""
+    pool: int | None = None
+    """Most connections of the client, to show a client that is the limit; `None`: unlimited."""
+    chats: tuple[ChatRequest, ...] = ()
+    """The user's own workload; empty: the study's questions."""
+    workload: Workload | None = None
+    """Identity of `chats`."""
+    seed: int = 0
+
+    def sent(self, concurrency: int, quick: bool) -> int:
+        """Requests of the level at `concurrency`, warming left out."""
+        least, waves = (QUICK_LEAST, QUICK_WAVES) if quick else (LEAST, WAVES)
+        return max(self.requests or max(least, waves * concurrency), concurrency)
+
+
+def default_grid(study: Study) -> tuple[int, ...]:
+    """The concurrencies of the study's profile."""
+    return QUICK_GRID if study.quick else GRID
+
+
+@dataclass(frozen=True)
+class Swept:
+    """The levels that were measured, and why one could not be."""
+
+    records: tuple[Record, ...]
+    lost: tuple[str, ...] = ()
+
+
+def sweep(study: Study, plan: Plan, tell: Callable[[str], None] = lambda line: None) -> Swept:
+    """Measure the levels of `plan` on `study`, ascending; each retained already, or measured now.
+
+    A level at which nothing is answered ends the sweep and is named in `lost`; at the first level it raises
+    `LoadError`.
+    """
+    there = variant(study, plan)
+    found: list[Record] = []
+    for number, n in enumerate(plan.concurrency, start=1):
+        sent = plan.sent(n, study.quick)
+        tell(f"[{number}/{len(plan.concurrency)}] {n} in flight, {sent} requests")
+        try:
+            found.append(_level(there, plan, n, sent))
+        except LoadError as error:
+            if not found:
+                raise
+            return Swept(tuple(found), (f"the level at {n} is left out: {error}",))
+    return Swept(tuple(found))
+
+
+def verdict(swept: Swept, staircase: ControlledStaircase | None = None) -> Diagnosis:
+    """The diagnosis of measured levels. Raises `ArtifactError` when their rows are missing or altered."""
+    return of_records(swept.records, staircase, swept.lost)
+
+
+def of_records(
+    records: Sequence[Record], staircase: ControlledStaircase | None = None, lost: Iterable[str] = ()
+) -> Diagnosis:
+    """The diagnosis of retained points of one sweep, whoever measured them."""
+    declared = next((r.server.engine_args for r in records if r.server), {})
+    seqs = declared.get("max_num_seqs")
+    found = diagnose(
+        levels_of(records), staircase=staircase, max_num_seqs=seqs if isinstance(seqs, int) else None
+    )
+    return replace(found, reservations=found.reservations + tuple(lost))
+
+
+def variant(study: Study, plan: Plan) -> Study:
+    """On the twin, an engine with the words of the plan; elsewhere the study as it is."""
+    if study.target.kind != "twin":
+        return study
+    synthetic = plan.words == "synthetic"
+    drawn: Json = {"output_tokens": ANSWER_TOKENS, "output_sd": ANSWER_SD} if synthetic else {}
+    return replace(study, target=study.target.engine(words=plan.words, seed=plan.seed, **drawn))
+
+
+def requests_of(study: Study, plan: Plan) -> list[ChatRequest]:
+    """What is sent, once: the user's chats, or the study's questions."""
+    if plan.chats:
+        return list(plan.chats)
+    fixed = QUICK_TOKENS if study.quick and study.target.kind != "twin" else None
+    return offered(study, Level(NOTEBOOK, 1, 1, output_tokens=fixed))
+
+
+def _level(study: Study, plan: Plan, concurrency: int, sent: int) -> Record:
+    asked = requests_of(study, plan)
+    warming = min(sent, len(asked))
+    params = {
+        "sweep": NOTEBOOK,
+        "concurrency": concurrency,
+        "requests": sent,
+        "repeat": 0,
+        "seed": plan.seed,
+        "words": plan.words if study.target.kind == "twin" else "served",
+        "pool": plan.pool,
+        "contract": asked[0].contract.name,
+    }
+    workload = plan.workload or replace(question_workload(SET), seed=plan.seed)
+    name = f"{NOTEBOOK}-n{concurrency:02d}"
+    spec = Spec(name, params, MODULES, workload, requests=sent + warming, concurrency=concurrency)
+    return study.point(spec, lambda: _measured(study, plan, concurrency, sent, asked[:warming], asked))
+
+
+def _measured(study: Study, *how: Any) -> Measured:
+    """Measure now; the wall clock only says when."""
+    began = time.time()
+    found = study.run(_measure(study, *how))
+    return replace(found, interval_s=(began, time.time())) if study.target.kind != "twin" else found
+
+
+async def _measure(
+    study: Study,
+    plan: Plan,
+    concurrency: int,
+    sent: int,
+    warming: Sequence[ChatRequest],
+    asked: Sequence[ChatRequest],
+) -> Measured:
+    server = await identify(study.target)
+    async with _session(study, plan.pool) as (client, reader):
+        for request in warming:
+            await client.complete(replace(request, request_id=f"warm-{request.request_id}", max_tokens=1))
+        before = await reader.scrape() if reader else None
+        sampler = Sampler(reader.sample) if reader else None
+        run = await closed_loop(client, cycled(list(asked)), concurrency, sent, sampler=sampler)
+        after = await reader.scrape() if reader else None
+    found = measured(run, before, after, study.target.time_tag)
+    return replace(told(found, run), server=server)
+
+
+@asynccontextmanager
+async def _session(study: Study, pool: int | None) -> AsyncIterator[tuple[Client, MetricsReader | None]]:
+    """The client, of at most `pool` connections, and the reader of `/metrics` where it is shown."""
+    there = study.target.connection
+    client = make_client(study.client, there.endpoint, app=there.app, ceiling=pool)
+    if pool is not None and there.app is not None:
+        client = Pooled(client, pool)
+    reader = metrics_reader(there) if there.metrics_urls else None
+    try:
+        yield client, reader
+    finally:
+        await client.aclose()
+        if reader:
+            await reader.aclose()
+
+
+def told(found: Measured, run: LoadRun) -> Measured:
+    """`found` with what the answers' headers say: waits at router and replica, and who answered."""
+    rows = [row | _headers(c) for row, c in zip(found.samples, run.completions, strict=True)]
+    good = [c for c in run.completions if c.ok]
+    used = [s.kv_usage for s in run.samples if s.kv_usage is not None]
+    metrics = [
+        _mean("router_queue", [c.router_queue_s for c in good]),
+        _mean("replica_queue", [c.replica_queue_s for c in good]),
+        _count(good),
+        Metric("kv_usage", "share", "max", max(used, default=None), len(used)),
+    ]
+    return replace(found, samples=rows, metrics=[*found.metrics, *metrics])
+
+
+def _headers(c: Completion) -> Json:
+    return {
+        "router_queue_s": c.router_queue_s,
+        "replica_queue_s": c.replica_queue_s,
+        "replica": c.replica,
+    }
+
+
+def _mean(name: str, values: Sequence[float | None]) -> Metric:
+    there = [v for v in values if v is not None]
+    return Metric(name, "s", "mean", sum(there) / len(there) if there else None, len(there))
+
+
+def _count(good: Sequence[Completion]) -> Metric:
+    names = {c.replica for c in good if c.replica}
+    return Metric("replicas", "replicas", "seen", float(len(names)) if names else None, len(good))

@@ -1,0 +1,130 @@
+"""Retained points of a sweep as the rows that the diagnosis looks at, whoever measured them.
+
+What a point does not hold is missing. A point that must not be believed (foreign traffic, a restart in
+between, another model, an overlap with another run) is kept and says why.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from nlqlib.analysis.continuity import COUNTERS_GREW, SAME_ENGINE
+from nlqlib.analysis.diagnosis_levels import SweepLevel, level
+from nlqlib.analysis.window import FINISHED, IN_FLIGHT
+from nlqlib.artifact_record import Record, load_record
+from nlqlib.load.health import CLIENT
+from nlqlib.records import OUTCOMES, Completion, Json, Rule
+from nlqlib.runs import overlapping
+
+POOL = f"{CLIENT}connection pool / N"
+POOL_WAITS = f"{CLIENT}requests that waited for a connection"
+VOIDS = {
+    FINISHED: "the server finished more requests than were sent: others used it",
+    IN_FLIGHT: "the server held more requests than were in flight: others used it",
+    SAME_ENGINE: "another engine answered at the end than at the beginning",
+    COUNTERS_GREW: "the server's counters fell: it restarted in between",
+}
+"""Rules whose failure voids a point, and what that means."""
+
+
+def sweep_records(folder: Path) -> list[Record]:
+    """Every measured level under `folder`, at whatever depth it was kept. Raises `ArtifactError`."""
+    bodies = (path for path in sorted(folder.rglob("*.json")) if not path.name.endswith(".run.json"))
+    return [record for path in bodies if is_level(record := load_record(path))]
+
+
+def is_level(record: Record) -> bool:
+    """A measured point of a closed loop, with its requests; other JSON is none."""
+    body = record.body
+    return (
+        body.get("status") == "success"
+        and body.get("kind") == "point"
+        and isinstance(body.get("params", {}).get("concurrency"), int)
+        and bool(body.get("samples"))
+    )
+
+
+def sweep_name(record: Record) -> str:
+    """The sweep that a level belongs to: target, notebook, settings in force but for the level's own."""
+    asked = record.params.get("sweep") or record.params.get("cell") or ""
+    admission = (record.body.get("identity") or {}).get("admission") or {}
+    parts = [f"{record.body['target']}/{record.body['notebook']}", str(asked)]
+    parts += [f"{k}={v}" for k, v in sorted(admission.items())]
+    return " ".join(part for part in parts if part)
+
+
+def levels_of(records: Sequence[Record]) -> list[SweepLevel]:
+    """One row for each record. Raises `ArtifactError` when rows of requests are missing or altered."""
+    overlaps = {r.path for pair in overlapping(records) for r in pair}
+    models = [r.server.model for r in records if r.server and r.server.model]
+    return [_level(r, overlaps, models[0] if models else None) for r in records]
+
+
+def _level(record: Record, overlaps: set[Path], model: str | None) -> SweepLevel:
+    rules = record.validity
+    return level(
+        completions_of(record),
+        int(record.params["concurrency"]),
+        lead_in=bool(record.params.get("lead_in")),
+        running_mean=record.value("running", "mean"),
+        running_max=record.value("running", "max"),
+        waiting_mean=record.value("waiting", "mean"),
+        waiting_max=record.value("waiting", "max"),
+        engine_queue_s=record.value("queue", "mean"),
+        kv_usage=_first(record.value("kv_usage", "max"), record.value("kv_usage", "last")),
+        replica_count=_whole(record.value("replicas", "max")),
+        client_rules=tuple(r for r in rules if r.rule.startswith(CLIENT)),
+        pool_waits=_whole(_value(rules, POOL_WAITS)),
+        pool_ceiling=_ceiling(rules, int(record.params["concurrency"])),
+        invalid=_invalid(record, overlaps, model),
+    )
+
+
+def completions_of(record: Record) -> list[Completion]:
+    """The requests of a level; an answer that was cut is whole where no form was asked for."""
+    whole = ("ok", "length") if record.params.get("contract") == "unconstrained" else ("ok",)
+    return [_completion(row, whole) for row in record.samples() if row["outcome"] in OUTCOMES]
+
+
+def _completion(row: Json, whole: Iterable[str]) -> Completion:
+    return Completion(
+        request_id=str(row["id"]),
+        outcome="ok" if row["outcome"] in whole else row["outcome"],
+        start_s=row.get("start_s"),
+        end_s=row.get("end_s"),
+        output_tokens=row.get("output_tokens"),
+        prompt_tokens=row.get("prompt_tokens"),
+        router_queue_s=row.get("router_queue_s"),
+        replica_queue_s=row.get("replica_queue_s"),
+        replica=row.get("replica"),
+    )
+
+
+def _invalid(record: Record, overlaps: set[Path], model: str | None) -> str | None:
+    broken = [VOIDS[r.rule] for r in record.validity if r.ok is False and r.rule in VOIDS]
+    if broken:
+        return broken[0]
+    if record.path in overlaps:
+        return "another run used the same endpoint at the same time"
+    answered = record.server.model if record.server else None
+    if answered and model and answered != model:
+        return f"another model answered: {answered} instead of {model}"
+    return None
+
+
+def _value(rules: Iterable[Rule], name: str) -> float | None:
+    value = next((r.value for r in rules if r.rule == name), None)
+    return value if isinstance(value, int | float) else None
+
+
+def _ceiling(rules: Iterable[Rule], concurrency: int) -> int | None:
+    """The pool's size, from the rule that holds it in concurrencies."""
+    share = _value(rules, POOL)
+    return None if share is None else round(share * concurrency)
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def _first(*values: float | None) -> float | None:
+    return next((v for v in values if v is not None), None)
