@@ -6,6 +6,7 @@ out is an intent like any other, for the same correction. The kind carries log-p
 endpoint gives them: how sure the model was.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -111,15 +112,15 @@ def read_belief(completion: Completion) -> Belief:
 def _label_logprobs(tokens: Sequence[Json]) -> dict[Kind, float] | None:
     """Log-probability of each label at the token where a label begins; `None` where none is told.
 
-    A label that is not among the alternatives has at most the probability of the least of them, and is given
-    that: its true margin is larger.
+    All tokens that begin a label count for it. A label that none of the alternatives begins has at most the
+    probability of the least of them, and is given that: its true margin is larger.
     """
     for token in tokens:
         alternatives = {a["token"]: float(a["logprob"]) for a in token.get("top_logprobs") or ()}
         if not _begun(str(token.get("token", ""))) or not alternatives:
             continue
         least = min(alternatives.values())
-        return {kind: _likeliest(label, alternatives, least) for label, kind in LABELS.items()}
+        return {kind: _total(label, alternatives, least) for label, kind in LABELS.items()}
     return None
 
 
@@ -129,8 +130,13 @@ def _begun(token: str) -> str | None:
     return next((label for label in LABELS if bare and label.startswith(bare)), None)
 
 
-def _likeliest(label: str, alternatives: Mapping[str, float], least: float) -> float:
-    return max((p for token, p in alternatives.items() if _begun(token) == label), default=least)
+def _total(label: str, alternatives: Mapping[str, float], least: float) -> float:
+    """log Σ exp of the log-probabilities of the tokens that begin `label`."""
+    own = [p for token, p in alternatives.items() if _begun(token) == label]
+    if not own:
+        return least
+    most = max(own)
+    return most + math.log(sum(math.exp(p - most) for p in own))
 
 
 def slots_request(
