@@ -16,7 +16,7 @@ from nlqlib.analysis.scaling import UslFit, fit_usl
 from nlqlib.analysis.stats import Floats
 from nlqlib.experiments.captions import kinds, named
 from nlqlib.experiments.study import Study
-from nlqlib.experiments.sweep_page import article_column, article_shown
+from nlqlib.experiments.sweep_page import article_shown, draw_article
 from nlqlib.experiments.sweep_rows import Records, rows, span, told
 
 ARTICLE_X = (
@@ -98,7 +98,7 @@ def bend_figure(records: Records, study: Study) -> Figure:
     _knee_lines(ax, found, grid)
     ax.plot(found.points["concurrency"], found.points["x"], "o", color=plots.PALETTE[0], label="runs")
     if article_shown(study):
-        plots.article_points(ax, *article_column(ARTICLE_X))
+        draw_article(ax, ARTICLE_X)
     ax.set_ylim(bottom=0)
     ax.set_xlim(left=0)
     what = f"throughput, {THROUGHPUTS[found.column]}"

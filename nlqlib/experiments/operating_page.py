@@ -15,7 +15,7 @@ from nlqlib.analysis.slo import Choice, OperatingPoint, Policy, policy_table
 from nlqlib.analysis.stats import Interval, percentile_estimate
 from nlqlib.experiments.captions import kinds, named
 from nlqlib.experiments.study import Study
-from nlqlib.experiments.sweep_page import article_column, article_shown
+from nlqlib.experiments.sweep_page import article_shown, draw_article
 from nlqlib.experiments.sweep_rows import Place, Records, by_concurrency, latencies, places, rows, told, x1
 
 EFFICIENCY = (*(f"dense.efficiency.{n}" for n in (1, 8, 16, 18, 24, 32)),)
@@ -69,9 +69,9 @@ def efficiency_figure(records: Records, study: Study, price_per_hour: float) -> 
             style: Any = {"color": plots.PALETTE[colour], "marker": plots.MARKERS[colour]}
             ax.plot(list(drawn), list(drawn.values()), label=label, **style)
     if article_shown(study):
-        plots.article_points(left, *article_column((*EFFICIENCY, *REPEATED_EFFICIENCY)))
+        draw_article(left, (*EFFICIENCY, *REPEATED_EFFICIENCY))
         if price_per_hour == ARTICLE_PRICE:
-            plots.article_points(right, *article_column(COST))
+            draw_article(right, COST)
     left.yaxis.set_major_formatter(PercentFormatter(1.0))
     left.set_ylim(0, 1.05)
     right.set_yscale("log")
