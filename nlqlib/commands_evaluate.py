@@ -3,7 +3,8 @@
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,6 +24,9 @@ from nlqlib.nlq.catalog import QuestionError, load_catalog
 from nlqlib.nlq.warehouse import open_warehouse
 from nlqlib.records import Json
 from nlqlib.serving.target import Target, open_target
+
+UNRECORDED = "never recorded"
+"""In the twin's refusal of a prompt that it cannot replay."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,21 @@ def evaluate(asking: Asking, as_json: bool) -> int:
         print(json.dumps(_document(hows, told, differences, answers), indent=2, ensure_ascii=False))
     else:
         print(_page(told, differences, answers))
+    for line in dict.fromkeys(
+        line for how in hows for line in _failures(how, found[how.name], asking.source)
+    ):
+        _tell(line)
     return 1 if any(one["failed"] for one in told.values()) else 0
+
+
+def _failures(how: Condition, rows: Sequence[Json], source: str) -> Iterator[str]:
+    """Why requests failed, once for each reason; for a prompt without a recording, how to make one."""
+    failed = [row for row in rows if row["outcome"] not in ANSWERED]
+    reasons = Counter(f"{row['outcome']}: {row['invalid']}" for row in failed)
+    for reason, n in reasons.most_common():
+        yield (f"nlqlib: {how.name}: {n} of {len(rows)} requests failed: {reason}")
+    if any(UNRECORDED in reason for reason in reasons):
+        yield (f"nlqlib: to record them: python -m nlqlib record --set {source} --condition {how.prompt}")
 
 
 def _close(kept: Mapping[str, Journal | None], found: Mapping[str, list[Json]]) -> None:

@@ -182,7 +182,10 @@ def test_evaluate_fails_when_requests_fail(capsys: pytest.CaptureFixture[str], t
     mine = tmp_path / "mine.jsonl"
     mine.write_text(json.dumps(row | {"question": "a question without a recording"}), encoding="utf-8")
     assert main(["evaluate", str(mine), "--target", "twin", "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["failed"] == 1
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["failed"] == 1
+    assert "baseline: 1 of 1 requests failed: http_4xx: HTTP 422: the twin only replays" in shown.err
+    assert f"python -m nlqlib record --set {mine} --condition baseline" in shown.err
 
 
 def test_an_unknown_condition_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

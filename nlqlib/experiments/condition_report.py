@@ -152,10 +152,18 @@ def _request_cost(request: Json, prices: TokenPrices) -> float:
 
 
 def paired(by_condition: Mapping[str, Rows]) -> list[Paired]:
-    """Every condition after the first against the first, question by question, with Holm's adjustment."""
-    judged = {name: [final_of(row) for row in rows] for name, rows in by_condition.items()}
+    """Every condition after the first against the first, question by question, with Holm's adjustment.
+
+    Compared is what is answered without asking anybody: a clarifier's gain is never mixed with the others.
+    """
+    judged = {name: [_forced_of(row) for row in rows] for name, rows in by_condition.items()}
     first = next(iter(judged), None)
     return against(judged[first], {k: v for k, v in judged.items() if k != first}) if first else []
+
+
+def _forced_of(row: Json) -> Judged:
+    """A row as it would have been answered without asking."""
+    return Judged(**(asdict(final_of(row)) | {"strict": row["forced_strict"]}))
 
 
 def summary_line(name: str, told: Json) -> Json:
@@ -164,8 +172,10 @@ def summary_line(name: str, told: Json) -> Json:
     return {
         "condition": name,
         "n": told["questions"] - told["failed"],
+        "raw kind": shown(_named(told["raw"], "kind accuracy")),
         "raw strict": shown(_named(told["raw"], "strict accuracy")),
         "final strict": shown(_named(told["final"], "strict accuracy")),
+        "forced strict": shown(told["forced strict accuracy"]),
         "final kind": shown(_named(told["final"], "kind accuracy")),
         "final execution": shown(_named(told["final"], "execution accuracy")),
         "interventions": acted["interventions"],
@@ -174,6 +184,8 @@ def summary_line(name: str, told: Json) -> Json:
         "recall": shown(acted["recall"]),
         "wrong→wrong": acted["wrong_to_wrong"],
         "abstained": shown(acted["abstained"]),
+        "unanswered": shown(told["unanswered"]),
+        "pairs": shown(told["pair consistency"]["final"]),
     }
 
 
