@@ -156,6 +156,7 @@ def test_rows_of_its_requests_are_kept_in_order_of_start(record) -> None:  # typ
 
 def test_times_of_the_twin_are_tagged_modelled(record) -> None:  # type: ignore[no-untyped-def]
     assert {m.tag for m in record.metrics} == {"modelled"}
+    assert record.results == {"clock": "virtual"}
 
 
 def test_the_raw_scrapes_are_kept(record) -> None:  # type: ignore[no-untyped-def]

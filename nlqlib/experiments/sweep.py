@@ -4,6 +4,7 @@ A level warms the prefix first (each of its prompts once, one token of answer, o
 scrapes the server, offers `requests` requests with `concurrency` in flight, and scrapes again.
 """
 
+import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -11,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
+from nlqlib.analysis.window import Scrape
 from nlqlib.artifacts import Measured, Record
 from nlqlib.experiments.questions import load_questions, question_workload
 from nlqlib.experiments.semantics import CONDITIONS, requests
@@ -34,6 +36,8 @@ QUICK_TOKENS = 16
 """Answers of a quick run on a real engine are cut to this length by `ignore_eos`, which is declared."""
 ANSWER_TOKENS, ANSWER_SD = 115, 3
 """Answers of the article: about 115 tokens; the spread is the twin document's."""
+SETTLE_S = 0.25
+"""Engines count a request just after its answer: as long as the gauges' own step is plenty."""
 
 Words = Literal["synthetic", "recordings", "served"]
 
@@ -141,11 +145,20 @@ async def _measure(study: Study, level: Level) -> Measured:
     async with _session(study.target, study.client) as (client, reader):
         asked = offered(study, level)
         await _warm(client, asked[: _warming(level)])
-        before = await reader.scrape() if reader else None
+        before = await _settled(reader)
         sampler = Sampler(reader.sample) if reader else None
         run = await closed_loop(client, cycled(asked), level.concurrency, level.requests, sampler=sampler)
-        after = await reader.scrape() if reader else None
-    return replace(measured(run, before, after, study.target.time_tag), server=server)
+        after = await _settled(reader)
+    found = measured(run, before, after, study.target.time_tag)
+    return replace(found, server=server, results={"clock": study.target.clock})
+
+
+async def _settled(reader: MetricsReader | None) -> Scrape | None:
+    """The metrics once the engine has counted the last answer, a moment after it was sent."""
+    if reader is None:
+        return None
+    await asyncio.sleep(SETTLE_S)
+    return await reader.scrape()
 
 
 @asynccontextmanager
