@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from nlqlib import commands_gateway, commands_meaning
+from nlqlib import commands_diagnose_arguments, commands_gateway, commands_meaning
 
 EPILOG = """examples:
   python -m nlqlib ask "revenue by region in 2024" --target local
@@ -19,6 +19,8 @@ EPILOG = """examples:
   python -m nlqlib guard dev --raw rows.jsonl --condition cues
   python -m nlqlib simulate scenario.json
   python -m nlqlib sweep --target twin --concurrency 1,8,16 --repeats 3 --out build/sweep
+  python -m nlqlib diagnose --target https://host/v1 --workload chats.jsonl
+  python -m nlqlib compare build/before build/after
   python -m nlqlib serve local --port 8000
   python -m nlqlib serve twin --port 8001 --words synthetic
   python -m nlqlib gateway --upstream http://127.0.0.1:8000 --router-limit 1 --replica-limit 1
@@ -84,6 +86,7 @@ def parser() -> argparse.ArgumentParser:
     _window(commands)
     _calibrate(commands)
     _sweep(commands)
+    commands_diagnose_arguments.register(commands)
     return top
 
 
@@ -139,6 +142,12 @@ def _twin(commands: Commands) -> None:
     )
     simulate.add_argument("--json", action="store_true", help="JSON instead of a table")
     simulate.set_defaults(command=lambda a: _twin_commands().simulate(a.scenario, a.json))
+    validate = commands.add_parser("validate-twin", help="every stated bound of the twin, met or not")
+    validate.add_argument(
+        "--only", nargs="+", default=[], metavar="GROUP", help="these groups of bounds alone"
+    )
+    validate.add_argument("--json", action="store_true", help="JSON instead of a table")
+    validate.set_defaults(command=lambda a: _twin_commands().validate(a.only, a.json))
 
 
 def _window(commands: Commands) -> None:

@@ -100,7 +100,8 @@ def _queued(
     """A queue: behind a limit, or prompts in turn before a common decode?"""
     said = f"{n} sent at once: completions {how} ({rise:.2f} mean times)"
     if step is not None and (corner is None or abs(step - corner) <= STEP_MATCH * corner):
-        return Burst("steps", n, rise, step, f"{said}, the first {step} together", True)
+        steps = "one after another" if step == 1 else f"the first {step} together"
+        return Burst("steps", n, rise, step, f"{said}, {steps}", True)
     if corner is None or corner < ONE_LINE:
         return Burst("steps", n, rise, None, said, True)
     if place is not None and place.high < 0.5:

@@ -1,0 +1,249 @@
+"""`diagnose` and `compare`: where an endpoint loses concurrency, and what a change did.
+
+Both read saved runs as well: the folder that `sweep --out`, `diagnose --out` or a notebook wrote.
+"""
+
+import json
+import sys
+import tempfile
+import textwrap
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pandas as pd
+
+from nlqlib.analysis.comparison import Change, changes
+from nlqlib.analysis.diagnosis import Diagnosis
+from nlqlib.artifacts import Record, Store
+from nlqlib.commands import InputError
+from nlqlib.experiments.chats import ChatsError, load_chats
+from nlqlib.experiments.diagnose import NOTEBOOK, Plan, default_grid, of_records, sweep, verdict
+from nlqlib.experiments.saved_levels import completions_of, sweep_name, sweep_records
+from nlqlib.experiments.study import Study
+from nlqlib.load.closed_loop import LoadError
+from nlqlib.records import Completion, Json
+from nlqlib.serving.target import Target, open_target
+
+WIDTH = 100
+
+
+def diagnose(
+    source: str | None,
+    target: str,
+    *,
+    concurrency: str | None = None,
+    requests: int = 0,
+    workload: str | None = None,
+    limits: Json | None = None,
+    pool: int | None = None,
+    points: str = "*",
+    out: str | None = None,
+    as_json: bool = False,
+) -> int:
+    """Diagnose the saved runs in the folder `source`, or else `target`, measured now; 1 if it cannot tell.
+
+    `limits`: admission limits put in front of the target (`router`, `replica` …); `points`: a pattern that
+    the names of saved points match.
+    """
+    if source is not None:
+        found = of_records(_one_sweep(source, points))
+        named = f"saved runs in {source}"
+    else:
+        plan = _plan(concurrency, requests, workload, pool)
+        found, named = _measured(target, plan, limits or {}, out)
+    print(_json(found, named) if as_json else text(found, named))
+    return 1 if found.kind == "cannot tell" else 0
+
+
+def _plan(concurrency: str | None, requests: int, workload: str | None, pool: int | None) -> Plan:
+    chosen = tuple(sorted(_concurrencies(concurrency))) if concurrency else ()
+    if requests < 0 or (pool is not None and pool < 1):
+        raise InputError("--requests and --pool take numbers from 1 on")
+    if workload is None:
+        return Plan(chosen, requests, pool=pool)
+    try:
+        chats, identity = load_chats(workload)
+    except ChatsError as error:
+        raise InputError(str(error)) from error
+    return Plan(chosen, requests, pool=pool, chats=tuple(chats), workload=identity)
+
+
+def _concurrencies(told: str) -> set[int]:
+    """`1,8,16` as numbers. Raises `InputError`."""
+    try:
+        found = {int(part) for part in told.split(",")}
+    except ValueError as error:
+        raise InputError(f"--concurrency takes numbers such as 1,2,4,8,16,32, not {told!r}") from error
+    if min(found) < 1 or len(found) < 2:
+        raise InputError(f"--concurrency takes several numbers from 1 on, such as 1,2,4,8, not {told!r}")
+    return found
+
+
+def _measured(target: str, plan: Plan, limits: Json, out: str | None) -> tuple[Diagnosis, str]:
+    """Sweep the target and diagnose it; the points are kept in `out`, or nowhere."""
+    with ExitStack() as stack:
+        opened = stack.enter_context(closing(open_target(target, progress=_tell)))
+        there = stack.enter_context(closing(_behind(opened, limits)))
+        root = Path(out) if out else Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        study = Study(NOTEBOOK, there, there.profile, "wire", Store(root))
+        grid = plan.concurrency or default_grid(study)
+        whole = Plan(**{**vars(plan), "concurrency": grid})
+        total = sum(whole.sent(n, study.quick) for n in grid)
+        _tell(f"{total} requests in {len(grid)} levels, their warming left out")
+        try:
+            swept = sweep(study, whole, _tell)
+        except LoadError as error:
+            raise InputError(f"nothing was answered: {error}") from error
+        return verdict(swept), f"target {there.name}, times {there.time_tag}"
+
+
+def _behind(target: Target, limits: Json) -> Target:
+    """`target`, behind our own gateway where limits are asked for."""
+    asked = {k: v for k, v in limits.items() if v is not None}
+    return target.limited(**asked) if asked else target
+
+
+def _one_sweep(source: str, points: str) -> list[Record]:
+    """The levels in the folder `source` that match, if they are one sweep. Raises `InputError`."""
+    folder = Path(source)
+    if not folder.is_dir():
+        raise InputError(f"{source} is no folder; give the one that sweep or diagnose wrote with --out")
+    found = [r for r in sweep_records(folder) if fnmatch(str(r.body["point"]), points)]
+    if not found:
+        raise InputError(f"no measured levels in {source} match {points!r}; `sweep --out` writes some")
+    names = sorted({sweep_name(r) for r in found})
+    if len(names) > 1:
+        listed = "; ".join(names)
+        raise InputError(
+            f"{source} holds {len(names)} sweeps ({listed}): choose one by its folder or --points"
+        )
+    return found
+
+
+def compare(before: str, after: str, points: str = "*", as_json: bool = False) -> int:
+    """Two folders of saved runs, before and after a change: differences with intervals, and both verdicts."""
+    sides = [_one_sweep(folder, points) for folder in (before, after)]
+    found = changes(*(_runs(side) for side in sides))
+    if not found:
+        raise InputError("the two runs have no concurrency in common: measure the same levels on both sides")
+    verdicts, settings = [of_records(side) for side in sides], _settings(*sides)
+    if as_json:
+        told = {
+            "before": {"source": before, "verdict": verdicts[0].verdict, "sentence": verdicts[0].sentence},
+            "after": {"source": after, "verdict": verdicts[1].verdict, "sentence": verdicts[1].sentence},
+            "settings": settings,
+            "changes": [asdict(c) | {"ratio": c.ratio} for c in found],
+        }
+        print(json.dumps(told, indent=2, ensure_ascii=False))
+        return 0
+    print(_compared(found, verdicts, settings))
+    return 0
+
+
+def _runs(records: Sequence[Record]) -> dict[int, list[list[Completion]]]:
+    found: dict[int, list[list[Completion]]] = {}
+    for record in records:
+        found.setdefault(int(record.params["concurrency"]), []).append(completions_of(record))
+    return found
+
+
+def _settings(before: Sequence[Record], after: Sequence[Record]) -> Json:
+    """What was declared differently, before and after; more than one change cannot be told apart."""
+    first, second = _declared(before[0]), _declared(after[0])
+    names = sorted(set(first) | set(second))
+    return {n: [first.get(n), second.get(n)] for n in names if first.get(n) != second.get(n)}
+
+
+def _declared(record: Record) -> Json:
+    """Settings by their names, one level of nesting taken apart."""
+    flat: Json = {}
+    for part in ("identity", "server", "workload"):
+        for name, value in (record.body.get(part) or {}).items():
+            inner = value.items() if isinstance(value, dict) else [("", value)]
+            flat |= {f"{part}.{name}" + (f".{key}" if key else ""): told for key, told in inner}
+    return flat
+
+
+def _compared(found: Sequence[Change], verdicts: Sequence[Diagnosis], settings: Json) -> str:
+    rows = [
+        {
+            "in flight": c.concurrency,
+            "quantity": f"{c.quantity}, {c.unit}",
+            "before": _number(c.before),
+            "after": _number(c.after),
+            "difference": _number(c.difference),
+            "95 % interval": "—" if c.interval is None else f"{c.interval.low:.3g} to {c.interval.high:.3g}",
+            "reading": c.reading,
+        }
+        for c in found
+    ]
+    changed = [f"  {name}: {old} → {new}" for name, (old, new) in settings.items()]
+    warning = ["more than one setting differs: the change cannot be put down to one of them"]
+    return "\n".join(
+        [
+            *_wrapped("before: " + verdicts[0].sentence),
+            *_wrapped("after:  " + verdicts[1].sentence),
+            "",
+            "settings that differ:" if changed else "no declared setting differs",
+            *changed,
+            *(warning if len(changed) > 1 else []),
+            "",
+            pd.DataFrame(rows).to_string(index=False),
+        ]
+    )
+
+
+def _number(value: float | None) -> str:
+    return "—" if value is None else f"{value:.4g}"
+
+
+def text(found: Diagnosis, named: str) -> str:
+    """The diagnosis for people: the sentence, the evidence, the layers, the blind spots, what to do."""
+    evidence = [(e.name, e.value, e.reading) for e in found.evidence]
+    layers = [(row.name, row.state, row.finding) for row in found.layers]
+    parts = [
+        *_wrapped(f"{found.sentence[:1].upper()}{found.sentence[1:]}."),
+        f"({named})",
+        "",
+        "Evidence",
+        *_rows(evidence),
+        "",
+        "Layers, from the outside in",
+        *_rows(layers),
+        "",
+        "Not observable",
+        *(line for gap in found.not_observable for line in _wrapped(f"- {gap}")),
+        "",
+        *_wrapped(f"Next experiment: {found.next_experiment}."),
+    ]
+    if found.remedy:
+        parts += ["", "Where to change it", *_rows([(k, v) for k, v in found.remedy.items()])]
+    return "\n".join(parts)
+
+
+def _rows(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Columns side by side, the last one wrapped."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)] if rows else []
+    lines: list[str] = []
+    for row in rows:
+        head = "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)) + "  "
+        if len(head) > WIDTH // 2 and len(row) == 3:  # a long value gets a line of its own
+            lines += _wrapped(f"{row[0]}: {row[1]}", "  ") + _wrapped(row[2], "      ")
+        else:
+            lines += textwrap.wrap(row[-1], WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
+    return lines
+
+
+def _wrapped(line: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(line, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ")
+
+
+def _json(found: Diagnosis, named: str) -> str:
+    return json.dumps({"source": named, **found.as_json()}, indent=2, ensure_ascii=False)
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,110 @@
+"""Arguments of `diagnose` and `compare`; what they do is imported when they run, not for --help."""
+
+import argparse
+import os
+
+DIAGNOSE = """Where an endpoint loses concurrency: one verdict with its evidence, and what could not be seen.
+
+A short sweep is measured on the target (or read from DIR, which `sweep --out` or `diagnose --out` wrote): the
+slopes of throughput and p95, the way in which requests sent at once come back, requests running and waiting in
+the engine, the waits that router and replica report, and whether the client was the limit.
+Verdicts: serialised upstream, limited at K, client-limited, scheduler-limited, batching works, or cannot tell."""
+DIAGNOSE_EXAMPLE = """example: the twin behind limits of one, as the study found its endpoint
+  python -m nlqlib diagnose --target twin --router-limit 1 --replica-limit 1
+prints (shortened)
+  Serialised upstream: at 32 in flight 97% of the latency is waiting at the router, which lets 1
+    through at once.
+  (target twin, times modelled)
+
+  Layers, from the outside in
+    Router             limits       lets 1.0 through; mean wait 92.4 s at 32 in flight
+    Replica admission  not reached  mean wait 0 s at 32 in flight; it is given no more than 1 at once
+
+  Where to change it
+    Baseten  `concurrency_target` of the deployment's autoscaling settings (default 1): requests sent
+             to one replica; set it to 32
+A workload of your own is one JSON object a line:
+  {"messages": [{"role": "user", "content": "…"}], "max_tokens": 64, "ignore_eos": true}
+exit status: 0 with a verdict, 1 when it cannot tell, 2 for input that cannot be used"""
+COMPARE = """Two saved runs, before and after a change: differences at each concurrency with 95 % intervals.
+
+A and B are folders that `sweep --out`, `diagnose --out` or a notebook wrote."""
+COMPARE_EXAMPLE = """example: python -m nlqlib compare build/before build/after
+prints (shortened)
+  before: serialised upstream: at 32 in flight 97% of the latency is waiting at the router, which lets
+    1 through at once
+  after:  batching works: the engine runs 100% of the requests in flight and none waits; throughput
+    grows × 21.9 up to 32 in flight, with a knee at about 12
+
+  settings that differ:
+    identity.admission.router: 1 → None
+
+   in flight          quantity before  after difference       95 % interval             reading
+          32 throughput, req/s 0.3114  6.912      6.601        6.57 to 6.63              higher
+          32    p95 latency, s  103.6  4.816     -98.77      -98.8 to -98.5               lower"""
+
+Commands = argparse._SubParsersAction
+
+
+def register(commands: "Commands[argparse.ArgumentParser]") -> None:
+    """Add both commands and their arguments."""
+    diagnose = _command(commands, "diagnose", "where concurrency is lost", DIAGNOSE, DIAGNOSE_EXAMPLE)
+    add = diagnose.add_argument
+    add("source", nargs="?", metavar="DIR", help="saved runs instead of a target")
+    target = os.environ.get("TARGET") or "twin"
+    add("--target", default=target, help="twin, local or https://host/v1 (default: %(default)s)")
+    add("--workload", metavar="F", help="chats of your own, one JSON object a line (see below)")
+    add("--concurrency", help="requests in flight (default: 1,2,4,8,16,32; local: to 16)")
+    add("--requests", type=int, default=0, help="of each level (default: 7 for each in flight; local: 3)")
+    add("--points", default="*", help="of DIR only those whose name matches, such as 'before-*'")
+    add("--pool", type=int, help="connections of our client, to show a client that limits")
+    add("--out", metavar="DIR", help="keep the levels as artifacts here, and reuse those that are there")
+    add("--json", action="store_true", help="JSON instead of tables")
+    front = diagnose.add_argument_group("a gateway of ours in front of the target")
+    front.add_argument("--router-limit", type=int, help="requests in flight at the router")
+    front.add_argument("--replica-limit", type=int, help="requests in flight at each replica")
+    front.add_argument("--replicas", type=int, help="replicas behind the router (twin)")
+    front.add_argument("--no-headers", action="store_true", help="answers do not tell what they waited")
+    diagnose.set_defaults(command=_diagnose)
+    compare = _command(commands, "compare", "two saved runs, before and after", COMPARE, COMPARE_EXAMPLE)
+    compare.add_argument("before", metavar="A", help="saved runs before the change, a folder")
+    compare.add_argument("after", metavar="B", help="saved runs after it")
+    compare.add_argument("--points", default="*", help="only those whose name matches")
+    compare.add_argument("--json", action="store_true", help="JSON instead of tables")
+    compare.set_defaults(command=_compare)
+
+
+def _command(
+    commands: "Commands[argparse.ArgumentParser]", name: str, short: str, about: str, example: str
+) -> argparse.ArgumentParser:
+    form = argparse.RawTextHelpFormatter
+    return commands.add_parser(name, help=short, description=about, epilog=example, formatter_class=form)
+
+
+def _diagnose(args: argparse.Namespace) -> int:
+    from nlqlib import commands_diagnose
+
+    limits = {
+        "router": args.router_limit,
+        "replica": args.replica_limit,
+        "replicas": args.replicas,
+        "headers": False if args.no_headers else None,
+    }
+    return commands_diagnose.diagnose(
+        args.source,
+        args.target,
+        concurrency=args.concurrency,
+        requests=args.requests,
+        workload=args.workload,
+        limits=limits,
+        pool=args.pool,
+        points=args.points,
+        out=args.out,
+        as_json=args.json,
+    )
+
+
+def _compare(args: argparse.Namespace) -> int:
+    from nlqlib import commands_diagnose
+
+    return commands_diagnose.compare(args.before, args.after, args.points, args.json)
