@@ -20,12 +20,12 @@ export TARGET PROFILE NOTEBOOKS CLIENT REMEASURE MAX_REQUESTS MAX_TOKENS
 # The suite speaks UTF-8 whatever the locale says
 export PYTHONUTF8 := 1
 
-.PHONY: help env lab plan reproduce site test engine serve record lint format lock clean
+.PHONY: help env lab plan reproduce site test engine serve record validate-twin bench lint format lock clean
 
 help:  ## show the targets and the settings they take
 	@echo "nlqlib: a reproducible study of one LLM-backed service"
 	@echo
-	@grep -E '^[a-z]+:.*  ## ' Makefile | sed -E 's/^([a-z]+):.*  ## (.*)/  make \1\t\2/' | expand -t 20
+	@grep -E '^[a-z-]+:.*  ## ' Makefile | sed -E 's/^([a-z-]+):.*  ## (.*)/  make \1\t\2/' | expand -t 24
 	@echo
 	@echo "settings of plan and reproduce (make reproduce TARGET=local PROFILE=quick):"
 	@echo "  TARGET        twin (default) | local | https://host/v1"
@@ -37,6 +37,7 @@ help:  ## show the targets and the settings they take
 	@echo "  PARAMS        '-p name=value …'     parameters of the notebooks"
 	@echo "settings of a URL target: TARGET_NAME, MODEL, API_KEY_ENV (the *name* of the variable that holds the key),"
 	@echo "  METRICS_URL, CA_FILE;   of the local engine: MODEL, VLLM_VERSION, TORCH_INDEX, NLQLIB_CACHE"
+	@echo "validate-twin: NLQLIB_FIXTURES, the folder with the measured runs it is judged by"
 
 env: $(READY)  ## make .venv from the pinned lock
 
@@ -72,14 +73,20 @@ serve: $(READY) engine  ## serve the real model on this machine until Ctrl-C
 record: $(READY) engine  ## record the answers that the twin replays, from the real engine
 	$(PY) -m nlqlib record
 
+validate-twin: $(READY)  ## every stated bound of the twin: met, not met or not run
+	@$(PY) -m nlqlib validate-twin
+
+bench: $(READY)  ## how many requests a second the twin simulates and serves; kept in artifacts/twin/bench
+	@$(PY) -m benchmarks
+
 lint: $(READY)  ## formatter, linter and type checker
-	$(VENV)/bin/ruff format --check nlqlib tests
-	$(VENV)/bin/ruff check nlqlib tests
+	$(VENV)/bin/ruff format --check nlqlib tests benchmarks
+	$(VENV)/bin/ruff check nlqlib tests benchmarks
 	$(PY) -m mypy
 
 format: $(READY)  ## rewrite the sources in house style
-	$(VENV)/bin/ruff format nlqlib tests
-	$(VENV)/bin/ruff check --fix nlqlib tests
+	$(VENV)/bin/ruff format nlqlib tests benchmarks
+	$(VENV)/bin/ruff check --fix nlqlib tests benchmarks
 
 lock: $(READY)  ## resolve requirements.lock anew, beside vLLM's pins
 	$(PY) tests/lock.py --write

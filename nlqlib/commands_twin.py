@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -24,6 +25,21 @@ def simulate(path: str, as_json: bool) -> int:
         )
     print(json.dumps(outcome.to_json(), indent=1, allow_nan=False) if as_json else outcome_table(outcome))
     return 0
+
+
+def validate(only: Sequence[str], as_json: bool) -> int:
+    """Every stated bound of the twin; 0 only if all were looked at and are met. Raises `InputError`."""
+    from nlqlib.experiments import twin_validation  # the whole client path, which `simulate` has no use for
+    from nlqlib.experiments.twin_validation_check import all_met, summary, table
+
+    try:
+        checks = twin_validation.validate(only, tell=lambda line: print(line, file=sys.stderr, flush=True))
+    except twin_validation.UnknownGroupError as error:
+        raise InputError(str(error)) from error
+    met = all_met(checks)
+    told = {"met": met, "summary": summary(checks), "checks": [check.to_json() for check in checks]}
+    print(json.dumps(told, indent=1, ensure_ascii=False) if as_json else table(checks))
+    return 0 if met else 1
 
 
 def read_scenario(path: str) -> Scenario:
