@@ -4,9 +4,10 @@ import ast
 import hashlib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from nlqlib import paths
 from nlqlib.files import canonical_json
@@ -73,7 +74,7 @@ def source_digest(modules: Iterable[str | ModuleType], *, follow: bool = False) 
         files = _closure(files)
     digest = hashlib.sha256()
     for path in sorted(files, key=_place):
-        digest.update(f"{_place(path)}\n{normalised(path.read_text('utf-8'))}\0".encode())
+        digest.update(f"{_place(path)}\n{_read(path).text}\0".encode())
     return digest.hexdigest()
 
 
@@ -108,15 +109,34 @@ def _closure(files: set[Path]) -> set[Path]:
     return known
 
 
-def _imports(path: Path) -> set[Path]:
+def _imports(path: Path) -> frozenset[Path]:
     """Files of nlqlib that `path` imports: modules, and what is imported by name out of packages."""
+    return _read(path).imports
+
+
+class _Source(NamedTuple):
+    """One source file: its normalised text, and the files of nlqlib that it imports."""
+
+    text: str
+    imports: frozenset[Path]
+
+
+def _read(path: Path) -> _Source:
+    """`path`, parsed again only when the file has changed: every point of a notebook asks for the same."""
+    seen = path.stat()
+    return _parsed(path, seen.st_mtime_ns, seen.st_size)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(path: Path, _changed_ns: int, _size: int) -> _Source:
+    text = path.read_text("utf-8")
     found: set[Path] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(ast.parse(text)):
         for name in _imported_names(node):
             base = paths.ROOT.joinpath(*name.split("."))
             candidates = (base.with_suffix(".py"), base / "__init__.py")
             found |= {c for c in candidates if c.is_file() and not _beside(c)}
-    return found
+    return _Source(normalised(text), frozenset(found))
 
 
 def _beside(path: Path) -> bool:
