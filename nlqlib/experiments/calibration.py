@@ -22,7 +22,7 @@ ASSUMED_BLOCKS = 20_000
 CPU = "vllm-cpu"
 SPEC = Spec(
     "calibration",
-    {"probes": [dataclasses.asdict(p) for p in PROBES]},
+    {"output_tokens": 16, "probes": [dataclasses.asdict(p) for p in PROBES]},
     MODULES,
     kind="calibration",
     requests=sum(p.requests + bool(p.shared_tokens) for p in PROBES),

@@ -111,7 +111,8 @@ def level_spec(level: Level) -> Spec:
 
 
 def _warming(level: Level) -> int:
-    return min(level.requests, question_workload(SET).n)
+    """Prompts sent beforehand: all of them, or in a quick run one, since only their last block differs."""
+    return 1 if level.output_tokens is not None else min(level.requests, question_workload(SET).n)
 
 
 def sweep(study: Study, wanted: Sequence[Level]) -> list[Record]:
