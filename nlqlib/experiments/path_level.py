@@ -1,0 +1,236 @@
+"""One level of a closed loop, seen from every layer of the path: what a level of a sweep is, and more.
+
+Kept besides: how long each request waited at the router and at the replica (from the gateway's headers), the
+gateway's own page, the engine's gauges through the run, and one whole scrape in the middle of it.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, replace
+
+from nlqlib.analysis.latency import mean_in_flight
+from nlqlib.analysis.samples import Sample
+from nlqlib.analysis.window import Scrape, parse, snapshot
+from nlqlib.artifacts import Measured, Record
+from nlqlib.experiments.diagnose import told
+from nlqlib.experiments.study import Spec, Study
+from nlqlib.experiments.sweep import SETTLE_S, Level, at, level_spec, offered
+from nlqlib.experiments.sweep_result import Tag, measured
+from nlqlib.load.closed_loop import LoadRun, closed_loop, cycled
+from nlqlib.load.sampling import Sampler
+from nlqlib.progress import Progress
+from nlqlib.records import ChatRequest, Completion, Json, Metric
+from nlqlib.serving.client import Client
+from nlqlib.serving.gateway import METRICS
+from nlqlib.serving.identity import identify
+from nlqlib.serving.metrics import MetricsReader, metrics_reader
+from nlqlib.serving.target import Connection
+
+MODULES = ("nlqlib.experiments.path_level",)
+KEPT_SAMPLES = 240
+"""Of the gauges, evenly over the run: a figure shows no more."""
+PAUSE_S = 0.5
+"""After half of the answers: the place of the last one is taken again when the middle is scraped."""
+Intervals = list[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class PathLevel(Level):
+    """A level, and where along the path it is measured."""
+
+    cell: str = ""
+    """Settings of the admission limits: `low/low` is router low, replica low; empty: as deployed."""
+    warm: bool = True
+    """Whether every prompt is sent once before, outside the measurement."""
+
+
+@dataclass
+class Middle:
+    """Scrapes once, soon after the `half`-th answer, while the others are in flight."""
+
+    reader: MetricsReader | None
+    half: int
+    done: int = 0
+    task: "asyncio.Task[Scrape] | None" = None
+
+    def advance(self) -> None:
+        """One answer more."""
+        self.done += 1
+        if self.reader and self.done == self.half:
+            self.task = asyncio.get_running_loop().create_task(self._scrape(self.reader))
+
+    async def page(self) -> Scrape | None:
+        """The scrape; `None` where there is nothing to read."""
+        return await self.task if self.task else None
+
+    @staticmethod
+    async def _scrape(reader: MetricsReader) -> Scrape:
+        await asyncio.sleep(PAUSE_S)
+        return await reader.scrape()
+
+
+def path_level(level: Level, cell: str = "", warm: bool = True) -> PathLevel:
+    """`level` at `cell` of the path."""
+    return PathLevel(**asdict(level), cell=cell, warm=warm)
+
+
+def spec(level: PathLevel) -> Spec:
+    """The point that `level` becomes."""
+    plain = level_spec(level)
+    return replace(plain, modules=MODULES, requests=plain.requests if level.warm else level.requests)
+
+
+def measure(study: Study, level: PathLevel) -> Record:
+    """One level, retained already or measured now."""
+    there = at(study, level)
+    return there.point(spec(level), lambda: _measured(there, level))
+
+
+def retained(study: Study, level: PathLevel) -> Record | None:
+    """The level, if an earlier run has kept it: how cells of several deployments are merged."""
+    there = at(study, level)
+    found = there.store.find(there.key(spec(level)))
+    return found if found is not None and found.current else None
+
+
+def counted(study: Study, level: PathLevel, bar: Progress) -> Record:
+    """`measure`, and one step more of `bar`."""
+    found = measure(study, level)
+    bar.advance(f"{level.concurrency} {level.cell}".rstrip())
+    return found
+
+
+def _measured(study: Study, level: PathLevel) -> Measured:
+    """Measure now. The wall clock only says when, to tell runs apart that overlapped."""
+    began = time.time()
+    found = study.run(_measure(study, level))
+    return replace(found, interval_s=(began, time.time())) if study.target.kind != "twin" else found
+
+
+async def _measure(study: Study, level: PathLevel) -> Measured:
+    server = await identify(study.target)
+    async with _session(study) as (client, reader, gateway):
+        asked = offered(study, level)
+        if level.warm:
+            await _warm(client, asked[: level.requests])
+        before = await _settled(reader)
+        middle = Middle(reader, level.requests // 2)
+        sampler = Sampler(reader.sample) if reader else None
+        offer = cycled(asked)
+        run = await closed_loop(
+            client, offer, level.concurrency, level.requests, sampler=sampler, report=middle
+        )
+        page, after = await middle.page(), await _settled(reader)
+        gate = await gateway.scrape() if gateway else None
+    found = told(measured(run, before, after, study.target.time_tag), run)
+    return replace(_along(found, run, page, gate, study.target.time_tag), server=server)
+
+
+@asynccontextmanager
+async def _session(
+    study: Study,
+) -> AsyncIterator[tuple[Client, MetricsReader | None, MetricsReader | None]]:
+    """The client, the reader of the engines' pages and that of the gateway's, each where there is one."""
+    there = study.target.connection
+    client = study.target.client(study.client)
+    readers = (metrics_reader(there) if there.metrics_urls else None, _gateway(study, there))
+    try:
+        yield client, *readers
+    finally:
+        await client.aclose()
+        for reader in readers:
+            if reader:
+                await reader.aclose()
+
+
+def _gateway(study: Study, there: Connection) -> MetricsReader | None:
+    """The reader of the page of the gateway that we put there ourselves."""
+    if "admission" not in study.target.declared:
+        return None
+    root = there.endpoint.base_url.rstrip("/").removesuffix("/v1")
+    return MetricsReader([root + METRICS], app=there.app, endpoint=there.endpoint)
+
+
+async def _warm(client: Client, asked: Sequence[ChatRequest]) -> None:
+    """Each prompt once, in turn, so that its prefix is cached; one token of answer is enough for that."""
+    for request in asked:
+        await client.complete(replace(request, request_id=f"warm-{request.request_id}", max_tokens=1))
+
+
+async def _settled(reader: MetricsReader | None) -> Scrape | None:
+    """The metrics once the engine has counted the last answer."""
+    if reader is None:
+        return None
+    await asyncio.sleep(SETTLE_S)
+    return await reader.scrape()
+
+
+def _along(found: Measured, run: LoadRun, page: Scrape | None, gate: Scrape | None, tag: Tag) -> Measured:
+    """`found` with queue depths, gauges through the run, the middle scrape and the gateway's page."""
+    metrics = [_depth(run, layer, tag) for layer in LAYERS]
+    return replace(
+        found,
+        metrics=[*(replace(m, tag=tag) for m in found.metrics), *metrics],
+        results={
+            "gauges": [[s.at_s, s.running, s.waiting] for s in thinned(run.samples)],
+            "middle": _middle(run, page),
+            "gateway": gate_peaks(gate.texts[0] if gate else None),
+        },
+        scrapes={
+            **found.scrapes,
+            **(page.raw("middle") if page else {}),
+            **(gate.raw("gateway") if gate else {}),
+        },
+    )
+
+
+LAYERS = ("router", "replica")
+PEAK_DEPTH = "nlqlib_gateway_peak_queue_depth"
+
+
+def waiting_at(layer: str, done: Iterable[Completion]) -> Intervals:
+    """From when to when each request waited at `layer`, by its answer's headers; seconds as in `done`.
+
+    A request reaches the router as it is sent, and the replica when the router lets it go. Answers without
+    the header are left out.
+    """
+    found: Intervals = []
+    for c in done:
+        wait = c.router_queue_s if layer == "router" else c.replica_queue_s
+        before = 0.0 if layer == "router" else c.router_queue_s
+        if c.start_s is not None and wait is not None and before is not None:
+            found.append((c.start_s + before, c.start_s + before + wait))
+    return found
+
+
+def _depth(run: LoadRun, layer: str, tag: Tag) -> Metric:
+    """How many waited at a layer at a time, on average over the steady window (without one, over the run)."""
+    waits = waiting_at(layer, run.completions)
+    mean = mean_in_flight(waits, run.window) if waits else None
+    return Metric(f"{layer}_depth", "requests", "mean", mean, len(waits), tag)
+
+
+def thinned(samples: Sequence[Sample], most: int = KEPT_SAMPLES) -> list[Sample]:
+    """At most `most` of `samples`, at even steps from the first on."""
+    return list(samples[:: max(1, -(-len(samples) // most))])
+
+
+def _middle(run: LoadRun, page: Scrape | None) -> Json:
+    """The gauges of the middle scrape, and how many were in flight at that time by the client's own clock."""
+    if page is None:
+        return {}
+    at_s = page.at_s - run.origin_s
+    spans = [(c.start_s, c.end_s) for c in run.completions if c.start_s is not None and c.end_s is not None]
+    return {"at_s": at_s, "in_flight": sum(a <= at_s < b for a, b in spans), **snapshot(page)}
+
+
+def gate_peaks(text: str | None) -> Json:
+    """Deepest queue of each layer by the gateway's own page, since it was started; empty without one."""
+    told = parse(text).values(PEAK_DEPTH) if text else {}
+    found: dict[str, float] = {}
+    for labels, value in told.items():
+        layer = dict(labels)["layer"]
+        found[layer] = max(value, found.get(layer, 0.0))
+    return dict(found)
