@@ -9,6 +9,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
 
@@ -26,7 +27,9 @@ def main(argv: Sequence[str] | None = None, root: Path = paths.ARTIFACTS) -> int
     parser.add_argument("--no-socket", action="store_true", help="leave out the server in real time")
     args = parser.parse_args(argv)
     effort = speeds.QUICK if args.quick else speeds.FULL
-    kept = speeds.keep(effort, not args.no_socket, paths.BUILD / "bench" if args.quick else root, _tell)
+    folder = paths.BUILD / "bench" if args.quick else root
+    with redirect_stdout(sys.stderr):  # what the store says of the last run belongs beside the table
+        kept = speeds.keep(effort, not args.no_socket, folder, _tell)
     found = speeds.of_record(kept)
     rows = [asdict(s) | {"ok": s.ok} for s in found]
     print(json.dumps(rows, indent=1, ensure_ascii=False) if args.json else speeds.table(found))
