@@ -118,10 +118,11 @@ def _engine(commands: Commands) -> None:
     record.add_argument("--target", default="local", help="local (default) or a URL")
     record.add_argument("--set", default="dev", help="question set, or a list of them (default: dev)")
     record.add_argument("--condition", help="ways to ask: baseline,contrastive,planner, or all")
+    record.add_argument("--again", action="store_true", help="ask anew also for what is recorded")
     record.add_argument("--contract", help="one output contract (default: each of the three recorded ones)")
     record.add_argument("--concurrency", type=int, default=1, help="requests in flight (default: 1)")
     record.set_defaults(
-        command=lambda a: _commands().record(a.target, a.set, a.contract, a.concurrency, a.condition)
+        command=lambda a: _commands().record(a.target, a.set, a.contract, a.concurrency, a.condition, a.again)
     )
 
 

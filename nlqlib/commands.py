@@ -137,12 +137,17 @@ def install() -> int:
 
 
 def record(
-    target: str, sources: str, contract: str | None, concurrency: int, askings: str | None = None
+    target: str,
+    sources: str,
+    contract: str | None,
+    concurrency: int,
+    askings: str | None = None,
+    again: bool = False,
 ) -> int:
     """Record the answers of a real model to each set of a list, and say where they are.
 
     `askings` names ways of asking (`baseline,contrastive,planner` or `all`); without them the baseline prompt
-    is recorded under one output contract or all three.
+    is recorded under one output contract or all three. What is recorded already is kept, unless `again`.
     """
     names = list(ASKINGS) if askings == "all" else (askings or "").split(",")
     ways = [asking(name) for name in names if name] or [
@@ -151,7 +156,7 @@ def record(
     with closing(open_target(target, progress=_tell)) as opened:
         for source in sources.split(","):
             for how in ways:
-                path = record_asking(opened, source, how, concurrency)
+                path = record_asking(opened, source, how, concurrency, again)
                 print(f"recorded: {path.parent.name}/{path.name}", flush=True)
     return 0
 

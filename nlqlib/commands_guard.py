@@ -17,10 +17,10 @@ from nlqlib.experiments.condition_report import report, shown
 from nlqlib.experiments.conditions import Condition, condition
 from nlqlib.experiments.judging import decision_row, executor, judge
 from nlqlib.experiments.questions import Question, load_questions, set_path
+from nlqlib.nlq.belief import Belief
 from nlqlib.nlq.catalog import Catalog, QuestionError, load_catalog
 from nlqlib.nlq.correction import Heard, changed, correct
 from nlqlib.nlq.intent import Intent, intent_of, parse_intent
-from nlqlib.nlq.planner import Belief
 from nlqlib.nlq.warehouse import Warehouse, open_warehouse
 from nlqlib.records import Completion, Json
 
@@ -107,7 +107,7 @@ def _intent(row: Json, catalog: Catalog) -> tuple[Intent | None, str | None]:
 
 def _belief(row: Json) -> Belief | None:
     told = row.get("belief")
-    return Belief(told["kind"], told.get("logprobs")) if isinstance(told, dict) else None
+    return Belief(told["kind"], told.get("logprobs"), told.get("said")) if isinstance(told, dict) else None
 
 
 def _judged(asked: list[Asked], how: Condition, catalog: Catalog, warehouse: Warehouse) -> list[Json]:

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from nlqlib import tokens
-from nlqlib.nlq.planner import WORDS
+from nlqlib.nlq.belief import WORDS
 from nlqlib.serving.endpoint import Endpoint
 from nlqlib.serving.target import Connection, Target
 

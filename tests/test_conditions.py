@@ -1,6 +1,7 @@
 """Every condition runs with one command, keeps what the model said beside what was answered, and resumes."""
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,7 @@ def model() -> Scripted:
 
 def ranking_model() -> Scripted:
     """A model that takes every question for a ranking of ten, and is hardly surer of it."""
-    return Scripted({q.question: false_ranking(q.golds[0].wire()) for q in DEV}, sure=1.0)
+    return Scripted({q.question: false_ranking(q.golds[0].wire()) for q in DEV}, sure=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -182,11 +183,9 @@ def test_the_planner_asks_twice_and_both_answers_are_kept(
     rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
     assert found["serving"]["requests"] == 8
     assert rows[0]["requests"][0]["text"] == "ranking"
-    assert rows[0]["belief"]["logprobs"] == {
-        "breakdown": -1.1,
-        "time_series": -1.1,
-        "top_n_by_metric": -0.1,
-    }
+    belief = rows[0]["belief"]
+    assert belief["kind"] == belief["said"] == "top_n_by_metric"
+    assert sum(math.exp(p) for p in belief["logprobs"].values()) == pytest.approx(1.0)
     both = rows[0]["requests"]
     assert rows[0]["output_tokens"] == sum(r["output_tokens"] for r in both)
 
@@ -355,9 +354,31 @@ def test_half_a_recording_is_none_and_the_next_try_asks_only_for_the_rest(
     model.fails = lambda question: False
     model.asked.clear()
     path = record_asking(target, str(mine), asking("baseline"))
-    assert len(model.asked) == 2, "the warm-up and the missing one"
+    assert model.asked == [last]
     assert len(path.read_text("utf-8").splitlines()) == 4
     assert list((tmp_path / "answered").iterdir()) == []
+
+
+def test_recording_again_asks_only_for_what_changed_unless_told_to(
+    mine: Path, model: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths, "RECORDINGS", tmp_path / "recordings")
+    monkeypatch.setattr(journals, "FOLDER", tmp_path / "answered")
+    target = model.target()
+    path = record_asking(target, str(mine), asking("planner"))
+    first = path.read_bytes()
+    model.asked.clear()
+    assert record_asking(target, str(mine), asking("planner"), concurrency=2).read_bytes() == first
+    assert model.asked == []
+    rows = [json.loads(line) for line in mine.read_text("utf-8").splitlines()]
+    rows[0]["question"] += "?"
+    model.intents = {**model.intents, rows[0]["question"]: rows[0]["gold"]}
+    mine.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    record_asking(target, str(mine), asking("planner"))
+    assert model.asked == [rows[0]["question"]] * 2
+    model.asked.clear()
+    record_asking(target, str(mine), asking("planner"), again=True)
+    assert len(model.asked) == 9, "the warm-up, and two steps for each of four"
 
 
 def test_an_unknown_way_of_asking_cannot_be_recorded() -> None:

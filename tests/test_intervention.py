@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nlqlib.analysis.intervention import (
@@ -15,6 +15,8 @@ from nlqlib.analysis.intervention import (
     interventions,
     transitions,
 )
+
+unhurried = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 KEPT_RIGHT = Change("q1", True, True, changed=False, executed=True)
 HELPED = Change(
@@ -145,6 +147,7 @@ def test_transitions_cover_every_question() -> None:
     }
 
 
+@unhurried
 @given(st.lists(changes, max_size=30))
 def test_the_counts_always_add_up(rows: list[Change]) -> None:
     found = interventions(rows)

@@ -1,7 +1,6 @@
 """The planner: names linked without a model, a kind with log-probabilities, slots that nobody can invent."""
 
 import json
-import math
 from typing import Any
 
 import pytest
@@ -10,33 +9,27 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from wire_intents import CATALOG, intent, random_intents
 
+from nlqlib.nlq.belief import LABELS
 from nlqlib.nlq.catalog import QuestionError
 from nlqlib.nlq.intent import intent_of
 from nlqlib.nlq.linking import Links, link, numbers
 from nlqlib.nlq.planner import (
-    LABELS,
-    Belief,
     kind_request,
-    read_belief,
     read_slots,
     slot_schema,
     slots_request,
 )
 from nlqlib.paths import QUESTIONS
 from nlqlib.records import Completion
-from nlqlib.tokens import count_chat, encode
+from nlqlib.tokens import count_chat
 
 DEV = [json.loads(line) for line in (QUESTIONS / "dev.jsonl").read_text("utf-8").splitlines()]
 unhurried = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 every_dev_question = pytest.mark.parametrize("row", DEV, ids=[q["id"] for q in DEV])
 
 
-def said(text: str, *tokens: dict[str, Any]) -> Completion:
-    return Completion("q", "ok", text, "stop", logprobs=tokens or None)
-
-
-def token(text: str, **others: float) -> dict[str, Any]:
-    return {"token": text, "top_logprobs": [{"token": t, "logprob": p} for t, p in others.items()]}
+def said(text: str) -> Completion:
+    return Completion("q", "ok", text, "stop")
 
 
 def allows(schema: dict[str, Any], document: Any) -> bool:
@@ -86,6 +79,7 @@ def test_numbers_are_read_in_digits_and_in_words(text: str, found: tuple[float, 
     assert numbers(text) == found
 
 
+@unhurried
 @given(st.text(max_size=200))
 def test_any_text_can_be_linked(text: str) -> None:
     found = link(text, CATALOG)
@@ -94,10 +88,6 @@ def test_any_text_can_be_linked(text: str) -> None:
 
 
 # --- the kind ---
-
-
-def test_the_first_token_of_every_label_is_its_own() -> None:
-    assert len({encode(label)[0] for label in LABELS}) == len(LABELS)
 
 
 @every_dev_question
@@ -125,45 +115,6 @@ def test_an_endpoint_without_vllms_fields_is_asked_in_its_own_way(style: str) ->
         body = asked.body("m")
         assert "structured_outputs" not in body
         assert ("response_format" in body) == (style == "response_format")
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("ranking", "top_n_by_metric"),
-        ('{"kind": "series"}', "time_series"),
-        (" Breakdown.", "breakdown"),
-        ("it depends", None),
-        ("", None),
-    ],
-)
-def test_the_kind_is_read_from_a_word_or_from_json(text: str, kind: str | None) -> None:
-    assert read_belief(said(text)) == Belief(kind, None)  # type: ignore[arg-type]
-
-
-def test_the_margin_is_between_the_first_tokens_of_the_labels() -> None:
-    found = read_belief(
-        said("ranking", token("ranking", ranking=-0.2, **{"break": -2.2, " Ranking": -5.0, "the": -6.0}))
-    )
-    ranking = math.log(math.exp(-0.2) + math.exp(-5.0))  # both tokens begin the label
-    assert found.logprobs == {
-        "breakdown": -2.2,
-        "top_n_by_metric": pytest.approx(ranking),
-        "time_series": -6.0,  # none begins it: at most the least of them
-    }
-    assert found.margin("breakdown") == pytest.approx(ranking + 2.2)
-    assert found.margin("top_n_by_metric") == 0.0
-
-
-def test_the_label_is_found_inside_json() -> None:
-    opening, label = token('{"', **{'{"': -0.1}), token("series", series=-0.5, ranking=-1.0)
-    found = read_belief(said('{"kind": "series"}', opening, token("kind", kind=-0.1), label))
-    assert found.margin("top_n_by_metric") == pytest.approx(0.5)
-
-
-def test_without_log_probabilities_there_is_no_margin() -> None:
-    assert read_belief(said("ranking")).margin("breakdown") is None
-    assert read_belief(said("ranking", {"token": "ranking", "top_logprobs": []})).margin("breakdown") is None
 
 
 # --- the slots ---
@@ -222,6 +173,7 @@ def enums(schema: Any) -> list[list[Any]]:
     return own + [e for part in schema.values() for e in enums(part)]
 
 
+@unhurried
 @given(st.text(max_size=80), st.sampled_from(list(LABELS.values())))
 def test_no_schema_has_an_empty_enum_which_backends_reject(text: str, kind: Any) -> None:
     schema = slot_schema(kind, link(text, CATALOG), CATALOG)

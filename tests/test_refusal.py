@@ -1,7 +1,7 @@
 """A question for what the catalog does not have is refused with close names; others are left alone."""
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from wire_intents import CATALOG, intent, top
 
@@ -10,6 +10,8 @@ from nlqlib.nlq.correction import CORRECTIONS, Heard, changed, correct, majority
 from nlqlib.nlq.intent import check
 from nlqlib.nlq.refusal import Refusal, refusal, unexplained
 from nlqlib.paths import QUESTIONS
+
+unhurried = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def refused(question: str) -> Refusal:
@@ -97,6 +99,7 @@ def test_a_word_that_stands_nowhere_in_particular_is_only_named() -> None:
     assert unexplained(question, CATALOG) == ("gimme",)
 
 
+@unhurried
 @given(st.text(max_size=200))
 def test_any_text_is_refused_in_one_line_or_let_through(text: str) -> None:
     found = refusal(text, CATALOG)

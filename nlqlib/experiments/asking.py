@@ -11,12 +11,13 @@ from nlqlib.experiments.conditions import Condition
 from nlqlib.experiments.journal import Journal, RememberingClient
 from nlqlib.experiments.questions import Question
 from nlqlib.load.batch import complete_all
+from nlqlib.nlq.belief import read_belief
 from nlqlib.nlq.catalog import Catalog, QuestionError
 from nlqlib.nlq.correction import Heard
 from nlqlib.nlq.form import classify_answer
 from nlqlib.nlq.intent import Intent, Kind, parse_intent
 from nlqlib.nlq.pipeline import contracts
-from nlqlib.nlq.planner import kind_request, read_belief, read_slots, slots_request
+from nlqlib.nlq.planner import kind_request, read_slots, slots_request
 from nlqlib.nlq.prompt import build_messages, clean
 from nlqlib.records import ChatRequest, Completion, Outcome
 from nlqlib.serving.client import Client, ClientKind

@@ -23,7 +23,7 @@ from nlqlib.records import ChatRequest, Completion, Json, ServerIdentity
 from nlqlib.serving.client import Client
 from nlqlib.serving.identity import identify
 from nlqlib.serving.target import Target, TargetError
-from nlqlib.twin.recordings import Recording, request_key, save_recordings, slug
+from nlqlib.twin.recordings import Recording, load_recordings, request_key, save_recordings, slug
 
 CONTRACTS = ("unconstrained", "guided_json", "structured_outputs")
 RECORDED = frozenset({"ok", "length"})
@@ -48,21 +48,55 @@ def asking(name: str) -> Condition:
     return ASKINGS[name]
 
 
-def record_asking(target: Target, source: str, how: Condition, concurrency: int = 1) -> Path:
-    """Record the answers of `target` to the set `source`, asked as `how` asks; the file written."""
+def record_asking(
+    target: Target, source: str, how: Condition, concurrency: int = 1, again: bool = False
+) -> Path:
+    """Record the answers of `target` to the set `source`, asked as `how` asks; the file written.
+
+    What the file holds already from the same server is kept, and only what changed is asked, unless `again`.
+    """
     catalog = load_catalog()
     questions = load_questions(source, catalog)
+    server = target.run(identify(target))
+    if server.model is None:
+        raise TargetError("the endpoint does not say which model it serves: nothing was recorded")
+    about = _about(server, source, how, catalog)
+    path = paths.RECORDINGS / slug(server.model) / f"{_name(source, how)}.jsonl"
+    known = {} if again else _known(path, about)
     journal = Journal.open(
         {"recording": asdict(how), "target": identity(target), "set": question_workload(source).sha256}
     )
-    server, heard = target.run(_ask(target, questions, how, catalog, concurrency, journal))
-    if server.model is None:
-        raise TargetError("the endpoint does not say which model it serves: nothing was recorded")
-    recordings = [_recording(request, done, server.model, how, concurrency) for request, done in heard]
-    path = paths.RECORDINGS / slug(server.model) / f"{_name(source, how)}.jsonl"
-    save_recordings(path, recordings, _about(server, source, how, catalog))
+    journal.answers.update({key: _answer(one, server.model) for key, one in known.items()})
+    heard = target.run(_ask(target, questions, how, catalog, concurrency, journal))
+    made = [_recording(request, done, server.model, how, concurrency) for request, done in heard]
+    save_recordings(path, [replace(known.get(one.key, one), about=one.about) for one in made], about)
     journal.close()
     return path
+
+
+def _known(path: Path, about: Json) -> dict[str, Recording]:
+    """What is recorded already of the same set, asked alike, from the same server, by key."""
+    if not path.exists():
+        return {}
+    recorded = load_recordings(path.parent)
+    same = ("model", "server", "set", "prompt", "contract")
+    alike = any(all(source.get(k) == about[k] for k in same) for source in recorded.sources)
+    return dict(recorded.by_key) if alike else {}
+
+
+def _answer(one: Recording, model: str) -> Completion:
+    """A recording as the answer it was."""
+    return Completion(
+        request_id="known",
+        outcome="length" if one.finish_reason == "length" else "ok",
+        text=one.text,
+        finish_reason=one.finish_reason,
+        model=model,
+        prompt_tokens=one.prompt_tokens,
+        output_tokens=len(one.token_ids),
+        token_ids=one.token_ids,
+        logprobs=one.logprobs,
+    )
 
 
 def _name(source: str, how: Condition) -> str:
@@ -98,16 +132,17 @@ async def _ask(
     catalog: Catalog,
     concurrency: int,
     journal: Journal,
-) -> tuple[ServerIdentity, list[tuple[ChatRequest, Completion]]]:
+) -> list[tuple[ChatRequest, Completion]]:
     client = target.client("wire")
     try:
         first = requests(questions, how, catalog)[0]
-        await client.complete(replace(first, request_id="warm-up", max_tokens=1))
+        if not journal.answers:
+            await client.complete(replace(first, request_id="warm-up", max_tokens=1))
         listener = Listener(RememberingClient(client, journal, client.endpoint.model or ""))
         asked, _ = await ask_with(listener, questions, how, catalog, concurrency)
         heard = list(listener.heard.values())
         _refuse_gaps(asked, heard)
-        return await identify(target), heard
+        return heard
     finally:
         await client.aclose()
 

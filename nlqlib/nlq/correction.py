@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from nlqlib.nlq import cues, guardrail
+from nlqlib.nlq.belief import Belief
 from nlqlib.nlq.catalog import Catalog, QuestionError
 from nlqlib.nlq.clarifier import Clarification, clarification
 from nlqlib.nlq.decision import GuardDecision
 from nlqlib.nlq.equality import canonical
 from nlqlib.nlq.intent import Intent, Kind
-from nlqlib.nlq.planner import Belief
 from nlqlib.nlq.refusal import refusal
 
 Choose = Callable[[Clarification], int | None]

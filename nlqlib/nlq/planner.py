@@ -6,13 +6,11 @@ out is an intent like any other, for the same correction. The kind carries log-p
 endpoint gives them: how sure the model was.
 """
 
-import math
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from nlqlib.nlq.belief import LABELS, WORDS
 from nlqlib.nlq.catalog import Catalog, QuestionError
 from nlqlib.nlq.form import BadJson, read_json
 from nlqlib.nlq.intent import Intent, Kind, intent_of
@@ -21,35 +19,11 @@ from nlqlib.nlq.prompt import FOLDER, clean, filled
 from nlqlib.nlq.schema import LIST_OPS, METRIC_OPS, NULL_OPS, wire_schema
 from nlqlib.records import ChatRequest, Completion, Json, OutputContract
 
-LABELS: Mapping[str, Kind] = {
-    "breakdown": "breakdown",
-    "ranking": "top_n_by_metric",
-    "series": "time_series",
-}
-"""The word the model answers with for each kind; the first token of each is different."""
-WORDS = {kind: label for label, kind in LABELS.items()}
 ALTERNATIVES = 20
 """Log-probabilities asked for per token: vLLM's limit unless its server flag says more."""
 KIND_TOKENS, SLOT_TOKENS = 8, 256
-LABEL = re.compile(rf"\b({'|'.join(LABELS)})\b", re.IGNORECASE)
 RANK_LIMITS = (1, 5)
 """What a ranking is cut to when no number is named: one thing, or several."""
-
-
-@dataclass(frozen=True)
-class Belief:
-    """Which kind the model takes a question for, and how sure it is."""
-
-    kind: Kind | None
-    """`None`: the answer names no kind."""
-    logprobs: Mapping[Kind, float] | None = None
-    """Log-probability (nats) of each label; `None` where the endpoint gives none."""
-
-    def margin(self, kind: Kind) -> float | None:
-        """How many nats `kind` lies below the likeliest kind, 0 for that one; `None` when not known."""
-        if self.logprobs is None:
-            return None
-        return max(self.logprobs.values()) - self.logprobs[kind]
 
 
 def kind_request(
@@ -100,43 +74,6 @@ def _text(name: str) -> str:
 
 def _listed(names: Sequence[Any]) -> str:
     return ", ".join(map(str, names)) or "none"
-
-
-def read_belief(completion: Completion) -> Belief:
-    """The kind that `completion` names, with the log-probabilities of all kinds where they came along."""
-    named = LABEL.search(completion.text or "")
-    kind = LABELS[named[1].lower()] if named else None
-    return Belief(kind, _label_logprobs(completion.logprobs or ()))
-
-
-def _label_logprobs(tokens: Sequence[Json]) -> dict[Kind, float] | None:
-    """Log-probability of each label at the token where a label begins; `None` where none is told.
-
-    All tokens that begin a label count for it. A label that none of the alternatives begins has at most the
-    probability of the least of them, and is given that: its true margin is larger.
-    """
-    for token in tokens:
-        alternatives = {a["token"]: float(a["logprob"]) for a in token.get("top_logprobs") or ()}
-        if not _begun(str(token.get("token", ""))) or not alternatives:
-            continue
-        least = min(alternatives.values())
-        return {kind: _total(label, alternatives, least) for label, kind in LABELS.items()}
-    return None
-
-
-def _begun(token: str) -> str | None:
-    """The label that `token` begins."""
-    bare = token.strip(" \n\"'{:").lower()
-    return next((label for label in LABELS if bare and label.startswith(bare)), None)
-
-
-def _total(label: str, alternatives: Mapping[str, float], least: float) -> float:
-    """log Σ exp of the log-probabilities of the tokens that begin `label`."""
-    own = [p for token, p in alternatives.items() if _begun(token) == label]
-    if not own:
-        return least
-    most = max(own)
-    return most + math.log(sum(math.exp(p - most) for p in own))
 
 
 def slots_request(
