@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
+import uvloop
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
@@ -18,6 +19,7 @@ from nlqlib.twin import model as twins
 from nlqlib.twin.app import TwinApp, create_app
 from nlqlib.twin.clock import VirtualLoop
 from nlqlib.twin.recordings import Recording, Recordings, request_key
+from nlqlib.twin.step_time import StepTime
 from nlqlib.twin.words import Drawn, Replayed
 
 T = TypeVar("T")
@@ -281,6 +283,20 @@ def test_the_engine_goes_on_where_it_was_in_another_loop() -> None:
     cold = virtually(app, lambda c: c.complete(asked(0, prompt)))
     warm = virtually(app, lambda c: c.complete(asked(1, prompt)))
     assert warm.ok and (warm.e2e_s or 0) < (cold.e2e_s or 0)
+
+
+def test_steps_shorter_than_the_loops_clock_are_all_taken() -> None:
+    hasty = replace(L4, frontend_s=0.0, network_s=0.0, step_time=StepTime(fixed_s=1e-5))
+
+    async def many() -> list[Completion]:
+        client = make_client("wire", ENDPOINT, app=create_app(Drawn(Recordings(MODEL, {}), 5, 0), hasty))
+        try:
+            return list(await asyncio.gather(*(client.complete(asked(i, stream=True)) for i in range(40))))
+        finally:
+            await client.aclose()
+
+    done = run(many(), uvloop.new_event_loop)
+    assert [(c.outcome, c.output_tokens) for c in done] == [("ok", 5)] * 40
 
 
 def test_real_time_gives_the_same_token_schedule_as_virtual_time() -> None:

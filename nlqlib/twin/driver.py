@@ -108,13 +108,12 @@ class Driver:
         if at is None:
             return
         assert self._loop is not None
-        when = at - self._offset_s
         if self._timer is not None:
-            if self._timer.when() <= when:
+            if self._due_s <= at:
                 return
             self._timer.cancel()
         self._due_s = at
-        self._timer = self._loop.call_at(when, self._advance)
+        self._timer = self._loop.call_at(at - self._offset_s, self._advance)
 
     def _advance(self) -> None:
         self._timer = None
