@@ -3,6 +3,7 @@ source.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -302,15 +303,17 @@ PREDICTIONS = [prediction("gap at 1", 0.0, "fitted"), prediction("N = 8", 0.08),
 ACCOUNTS = [account("repeat", 3296, 3296), account("cold", 0, 16)]
 
 
-def retain(root: Path, point: str, results: Json, target: str = "local") -> None:
+def retain(
+    root: Path, point: str, results: Json, target: str = "local", samples: Sequence[Json] = ()
+) -> None:
     key = PointKey(target, "05_knee", point, "calibration", {}, None, {"name": target}, "1")
-    Store(root=root).measure(key, lambda: Measured(results=results))
+    Store(root=root).measure(key, lambda: Measured(results=results, samples=list(samples)))
 
 
 def test_without_retained_points_the_real_engine_is_not_run_and_says_what_to_run(tmp_path: Path) -> None:
     (engine,), (counters,) = retained.engine_checks(tmp_path), retained.counter_checks(tmp_path)
     assert engine.verdict == counters.verdict == "not run"
-    assert "TARGET=local" in engine.note and "tests/engine" in counters.note
+    assert "TARGET=local" in engine.note and "TARGET=local" in counters.note
 
 
 def test_a_calibration_of_another_target_does_not_count(tmp_path: Path) -> None:
@@ -327,6 +330,13 @@ def test_every_prediction_of_the_real_engine_is_judged_and_fitted_ones_are_count
     assert told["N = 8, throughput_run"].verdict == "met"
     assert told["N = 32, throughput_run"].verdict == "NOT MET"
     assert not any("gap at 1" in what for what in told)
+
+
+def test_points_are_counted_not_the_numbers_read_off_them_and_nine_are_too_many(tmp_path: Path) -> None:
+    points = [{"use": "fit"}] * 9 + [{"use": "judge"}]
+    retain(tmp_path, retained.CALIBRATION, {"predictions": PREDICTIONS}, samples=points)
+    few = retained.engine_checks(tmp_path)[0]
+    assert (few.what, few.value, few.verdict) == ("points calibrated on", "9", "NOT MET")
 
 
 def test_one_token_too_many_is_a_wrong_counter(tmp_path: Path) -> None:

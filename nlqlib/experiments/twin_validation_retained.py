@@ -18,7 +18,6 @@ CALIBRATION, ACCOUNTING = "calibration", "block-accounting"
 PREDICTED_BOUND = 0.10
 SHORT_POINTS = 8
 MEASURE = "make reproduce TARGET=local PROFILE=quick NOTEBOOKS=05"
-ACCOUNT = "pytest tests/engine"
 
 
 def newest(point: str, root: Path = paths.ARTIFACTS) -> Record | None:
@@ -40,13 +39,15 @@ def engine_checks(root: Path = paths.ARTIFACTS) -> list[Check]:
     if not predicted:
         why = f"no retained calibration with predictions on target local: {MEASURE}"
         return [not_run(ENGINE_GROUP, "worst prediction", f"≤ {PREDICTED_BOUND:.1%}", "predicted", why)]
-    return [_few(rows), *(_predicted(row) for row in predicted)]
+    return [_few(record, rows), *(_predicted(row) for row in predicted)]
 
 
-def _few(rows: list[Json]) -> Check:
-    points = {row.get("point", row["name"]) for row in rows if row["tag"] == "fitted"}
-    bound, ok = f"≤ {SHORT_POINTS}", len(points) <= SHORT_POINTS
-    return holds(ENGINE_GROUP, "points calibrated on", bound, len(points), ok, "counted")
+def _few(record: Record | None, rows: list[Json]) -> Check:
+    """How many points were fitted: those retained with the calibration, else the fitted rows."""
+    kept = [] if record is None else record.samples()
+    fitted = [s for s in kept if s.get("use") == "fit"] or [row for row in rows if row["tag"] == "fitted"]
+    bound, ok = f"≤ {SHORT_POINTS}", len(fitted) <= SHORT_POINTS
+    return holds(ENGINE_GROUP, "points calibrated on", bound, len(fitted), ok, "counted")
 
 
 def _predicted(row: Json) -> Check:
@@ -60,7 +61,7 @@ def counter_checks(root: Path = paths.ARTIFACTS) -> list[Check]:
     record = newest(ACCOUNTING, root)
     rows = [] if record is None else record.body["results"].get("rows", [])
     if not rows:
-        why = f"no retained point {ACCOUNTING} on target local: {ACCOUNT}"
+        why = f"no retained point {ACCOUNTING} on target local: {MEASURE}"
         return [not_run(COUNTER_GROUP, "tokens queried and hit", "exact", "predicted", why)]
     return [_counted(row, kind) for row in rows for kind in ("hits", "queries")]
 
