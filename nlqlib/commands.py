@@ -92,8 +92,6 @@ def _corrections(told: Json) -> Iterator[str]:
         before, after = (json.dumps(decision[k], ensure_ascii=False) for k in ("before", "after"))
         words = f"  ({', '.join(map(repr, decision['words']))})" if decision["words"] else ""
         yield f"{decision['action']} {decision['rule']}: {before} → {after}{words}"
-    if told.get("not_understood"):
-        yield f"not understood: {', '.join(map(repr, told['not_understood']))}"
     if "unsure" in told:
         yield f"unsure: {told['unsure']}"
 

@@ -81,6 +81,8 @@ def _told(question: str, asked: Asked, made: Corrected, how: Condition, catalog:
         "decisions": [decision_row(d, question) for d in made.decisions if d.action != "kept"],
         "not_understood": list(unexplained(question, catalog)) if how.correction in RULED else [],
     }
+    if told["not_understood"]:
+        told["unsure"] = f"not understood, and left out: {', '.join(map(repr, told['not_understood']))}"
     if made.abstained:
         told["unsure"] = "the rules do not explain the question: this is the model's own reading"
     return told

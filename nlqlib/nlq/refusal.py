@@ -1,7 +1,8 @@
 """When a question is refused: it asks for what the catalog does not have, and any table would be wrong.
 
-A word that nothing explains is refused where it stands in the place of a name: behind `by`, `for`, `without`
-or `how many`. Elsewhere it is only named to the user. The reason comes with close names of the catalog.
+A word that nothing explains is refused where it stands in the place of a name: behind `by`, `how many`, `top`
+or `versus`, behind a metric and a preposition, or with a capital. Elsewhere it is only named to the user.
+The reason comes with close names of the catalog.
 """
 
 import difflib
@@ -30,11 +31,17 @@ CLOSE = 0.7
 PLACES = (
     ("dimension", re.compile(r"[bj]\?")),
     ("dimension", re.compile(r"b[MV]\?")),  # by sales rep
-    ("value", re.compile(r"[fxz!]\?")),
+    ("value", re.compile(r"M[fx]\?|[z!]\?")),
     ("dimension", re.compile(r"\^\?(?![MDEXV])")),
     ("metric", re.compile(r"q\?(?![MDEXV])")),
 )
 """Which kind of name is missing, by the codes of the cue grammar: split, place, rank, count."""
+ELSEWHERE = re.compile(r"[fx]\?")
+"""Further places of a value. `In thousands` stands there as well, so only a proper name counts."""
+_DAYS = "monday tuesday wednesday thursday friday saturday sunday"
+_FORMS = "christmas easter thanksgiving english excel powerpoint json csv pdf usd hq crm erp ceo cfo coo cto"
+ASIDES = frozenset([*_DAYS.split(" "), *(f"{day}s" for day in _DAYS.split(" ")), *_FORMS.split(" ")])
+"""Proper names that speak of the asking, not of what is asked."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,9 @@ def refusal(question: str, catalog: Catalog) -> Refusal | None:
     if not words and reading.intent is None:
         return Refusal(NOTHING_ASKED)
     items = tagged(words, catalog)
-    missing = _missing(items) or _swallowed(items, words) or _ahead(items, words)
+    missing = (
+        _missing(items) or _proper(items, words, question) or _swallowed(items, words) or _ahead(items, words)
+    )
     if missing:
         return Refusal(_no_such(missing.kind, missing.words, catalog), missing.span(words))
     if reading.intent is not None:
@@ -91,6 +100,23 @@ def _missing(items: Sequence[Item]) -> Missing | None:
             item = items[found.end() - 1]
             return Missing(kind, item.words, item.start, item.end)
     return None
+
+
+def _proper(items: Sequence[Item], words: Sequence[Token], question: str) -> Missing | None:
+    """An unknown proper name in the place of a value, wherever in the question."""
+    for match in ELSEWHERE.finditer(codes(items)):
+        item = items[match.end() - 1]
+        if item.words not in ASIDES and _capital(words[item.start], question):
+            return Missing("value", item.words, item.start, item.end)
+    return None
+
+
+def _capital(word: Token, question: str) -> bool:
+    """Is `word` written like a name: with a capital, inside a sentence that has lower-case words as well?"""
+    before = question[: word.start].rstrip(" \"'(“‘")
+    inside = bool(before) and before[-1] not in ".?!:\n"
+    plain = re.search(r"(?<!\w)[a-z]{3,}", question) is not None
+    return inside and plain and question[word.start].isupper()
 
 
 def _swallowed(items: Sequence[Item], words: Sequence[Token]) -> Missing | None:
