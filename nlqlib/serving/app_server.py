@@ -1,5 +1,6 @@
 """Serves one of our ASGI applications on the loopback, in real time, until Ctrl-C or SIGTERM."""
 
+import gc
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -33,8 +34,11 @@ def serve_app(app: Any, listener: socket.socket, ready: Callable[[str], None]) -
     config = uvicorn.Config(
         app, loop="uvloop", http="httptools", lifespan="off", access_log=False, log_level="warning",
         timeout_keep_alive=3600, timeout_graceful_shutdown=2, backlog=BACKLOG,
+        proxy_headers=False, server_header=False, date_header=False,
     )  # fmt: skip
     host, port = listener.getsockname()
+    gc.collect()
+    gc.freeze()  # what is loaded stays: collections then look at requests only
     ready(f"http://{host}:{port}")
     try:
         uvicorn.Server(config).run(sockets=[listener])
