@@ -6,9 +6,9 @@ import os
 DIAGNOSE = """Where an endpoint loses concurrency: one verdict with its evidence, and what could not be seen.
 
 A short sweep is measured on the target (or read from DIR, which `sweep --out` or `diagnose --out` wrote): the
-slopes of throughput and p95, the way in which requests sent at once come back, requests running and waiting in
-the engine, the waits that router and replica report, and whether the client was the limit.
-Verdicts: serialised upstream, limited at K, client-limited, scheduler-limited, batching works, or cannot tell."""
+slopes of throughput and p95, the way in which requests sent at once come back, requests running and waiting
+in the engine, the waits that router and replica report, and whether the client was the limit. Verdicts:
+serialised upstream, limited at K, client-limited, scheduler-limited, batching works, or cannot tell."""
 DIAGNOSE_EXAMPLE = """example: the twin behind limits of one, as the study found its endpoint
   python -m nlqlib diagnose --target twin --router-limit 1 --replica-limit 1
 prints (shortened)

@@ -13,7 +13,7 @@ from nlqlib.analysis.diagnosis_burst import burst
 from nlqlib.analysis.diagnosis_cause import Cause, Kind
 from nlqlib.analysis.diagnosis_decision import KV_FULL, REFUSALS, REJECTED, Findings, decide
 from nlqlib.analysis.diagnosis_layers import LayerName, inside
-from nlqlib.analysis.diagnosis_levels import SweepLevel, noise, pooled
+from nlqlib.analysis.diagnosis_levels import SweepLevel, noise, pooled, totals
 from nlqlib.analysis.diagnosis_remedies import remedies
 from nlqlib.analysis.diagnosis_report import Evidence, Layer, evidence, layers, not_observable
 from nlqlib.analysis.diagnosis_shape import Shape, alone_spread, shape
@@ -75,11 +75,12 @@ def diagnose(
     *,
     staircase: ControlledStaircase | Staircase | None = None,
     max_num_seqs: int | None = None,
+    lost: Sequence[str] = (),
 ) -> Diagnosis:
     """The diagnosis of `levels`; repeats of a concurrency are pooled.
 
     `staircase`: of independent processes, counted only if its controls hold. `max_num_seqs`: what the server
-    declares. Raises `ValueError` without any level.
+    declares. `lost`: why levels that were wanted are not there. Raises `ValueError` without any level.
     """
     if not levels:
         raise ValueError("no levels to diagnose: run a sweep first")
@@ -91,7 +92,7 @@ def diagnose(
         return _nothing(every, usable, stairs)
     found = _findings(sound, noise(r for r in levels if r.invalid is None), stairs, max_num_seqs)
     cause = decide(found)
-    doubts = _reservations(every, sound, staircase) + ((cause.caveat,) if cause.caveat else ())
+    doubts = _reservations(every, sound, staircase) + ((cause.caveat,) if cause.caveat else ()) + tuple(lost)
     return _diagnosis(found, cause, doubts, stairs)
 
 
@@ -189,10 +190,7 @@ def _nothing(
 ) -> Diagnosis:
     """No level can be judged."""
     rows = usable or every
-    told: dict[str, int] = {}
-    for outcome, n in ((k, v) for r in rows for k, v in r.failures.items()):
-        told[outcome] = told.get(outcome, 0) + n
-    failed = ", ".join(f"{k} × {v}" for k, v in sorted(told.items(), key=lambda kv: -kv[1]))
+    failed = ", ".join(f"{outcome} × {n}" for outcome, n in totals(r.failures for r in rows).items())
     reasons = "; ".join(dict.fromkeys(r.invalid for r in every if r.invalid))
     why = reasons or f"most requests failed at every level ({failed or 'none was answered'})"
     following = "repeat the levels undisturbed" if reasons else "make one request at a time succeed first"

@@ -126,6 +126,7 @@ def _queues(found: Findings) -> Cause | None:
     if held.layer == "engine":
         return _scheduler(found, held)
     k = _exact(held.admits, found.view.starved_at)
+    k = _exact(k, float(found.burst.at_once) if found.burst and found.burst.at_once else None)
     if k is None:
         k = found.shape.corner if found.shape else 1.0
     share = "some" if held.share is None else f"{held.share:.0%}"

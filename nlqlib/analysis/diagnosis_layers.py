@@ -127,6 +127,11 @@ def _left_s(row: SweepLevel, layer: LayerName) -> float | None:
     return sent - before.get(layer, (row.router_queue_s or 0.0) + (row.replica_queue_s or 0.0))
 
 
+def _in_the_pool(row: SweepLevel) -> int:
+    """Requests that the client's pool holds back, while it is full."""
+    return max(0, row.concurrency - row.pool_ceiling) if row.pool_waits and row.pool_ceiling else 0
+
+
 def _engine_share(row: SweepLevel) -> float | None:
     left = _left_s(row, "engine")
     if row.engine_queue_s is not None and left:
@@ -143,6 +148,9 @@ def _admits(row: SweepLevel, layer: LayerName) -> float | None:
         return None if row.pool_ceiling is None else float(row.pool_ceiling)
     if layer == "engine":
         return row.running_max
+    past = row.past_router if layer == "router" else row.past_replica
+    if past is not None:
+        return past - _in_the_pool(row)
     inwards = _left_s(row, "replica" if layer == "router" else "engine")
     return None if row.throughput_run is None or inwards is None else row.throughput_run * inwards
 

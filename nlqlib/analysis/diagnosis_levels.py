@@ -4,7 +4,8 @@ Times are seconds. `None` is what could not be seen, never 0: without `/metrics`
 missing, without the gateway's headers those of router and replica.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from statistics import fmean
 
@@ -19,7 +20,7 @@ from nlqlib.analysis.latency import (
     throughput_run,
     throughput_window,
 )
-from nlqlib.analysis.stats import Floats
+from nlqlib.analysis.stats import Floats, Interval
 from nlqlib.records import Completion, Rule
 
 BURST_SHARE = 0.02
@@ -59,6 +60,10 @@ class SweepLevel:
     router_queue_s: float | None = None
     """Mean wait at the router, from its headers."""
     replica_queue_s: float | None = None
+    past_router: float | None = None
+    """Requests in flight beyond the router's queue, on average over the steady state."""
+    past_replica: float | None = None
+    """The same beyond the replica's queue."""
     engine_queue_s: float | None = None
     """Mean wait in the engine's scheduler, from its metrics."""
     kv_usage: float | None = None
@@ -73,6 +78,8 @@ class SweepLevel:
     """Why nothing follows from this level (foreign traffic, a restart, another model); else `None`."""
     failures: Mapping[str, int] = field(default_factory=dict)
     """Requests by outcome, good ones left out."""
+    unusable: Mapping[str, int] = field(default_factory=dict)
+    """Answers served to their end and of no use (cut, malformed), by outcome; they count as good here."""
     replicas: tuple[str, ...] | None = None
     """Names of the replicas that answered; `None`: they do not say."""
     replica_count: int | None = None
@@ -153,6 +160,8 @@ def level(
         waiting_max=max(waiting, default=None),
         router_queue_s=_mean(c.router_queue_s for c in completions if c.ok),
         replica_queue_s=_mean(c.replica_queue_s for c in completions if c.ok),
+        past_router=_past(completions, window, lambda c: c.router_queue_s),
+        past_replica=_past(completions, window, _both_waits),
         failures={k: v for k, v in outcome_counts(completions).items() if k != "ok"},
         replicas=tuple(sorted({c.replica for c in completions if c.replica})) or None,
         burst_s=() if lead_in else burst(completions, concurrency),
@@ -164,6 +173,26 @@ def _sent_after(completions: Iterable[Completion], at_s: float) -> list[float]:
     return [
         c.e2e_s for c in completions if c.e2e_s is not None and c.start_s is not None and c.start_s > at_s
     ]
+
+
+def _both_waits(c: Completion) -> float | None:
+    if c.router_queue_s is None or c.replica_queue_s is None:
+        return None
+    return c.router_queue_s + c.replica_queue_s
+
+
+def _past(
+    completions: Iterable[Completion],
+    window: Interval | None,
+    waited: Callable[[Completion], float | None],
+) -> float | None:
+    """Requests in flight that had waited as long as they had to, good or not, on average over `window`."""
+    rows = [
+        (c.start_s + wait, c.end_s)
+        for c in completions
+        if c.start_s is not None and c.end_s is not None and (wait := waited(c)) is not None
+    ]
+    return mean_in_flight(rows, window) if rows and window is not None else None
 
 
 def _sd(completions: Iterable[Completion]) -> float | None:
@@ -218,18 +247,22 @@ def _pool(rows: Sequence[SweepLevel]) -> SweepLevel:
             found[name] = max(values)
         elif name not in ("concurrency", "pool_ceiling") and values:
             found[name] = _mean(values)
-    failures: dict[str, int] = {}
-    for outcome, count in ((k, v) for r in rows for k, v in r.failures.items()):
-        failures[outcome] = failures.get(outcome, 0) + count
     replicas = tuple(sorted({name for r in rows for name in r.replicas or ()})) or None
     return replace(
         rows[0],
-        failures=failures,
+        failures=totals(r.failures for r in rows),
+        unusable=totals(r.unusable for r in rows),
         replicas=replicas,
         invalid=next((r.invalid for r in rows if r.invalid), None),
         client_rules=tuple(rule for r in rows for rule in r.client_rules),
         **found,  # type: ignore[arg-type]
     )
+
+
+def totals(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Counts added up by name, the largest first."""
+    found = sum((Counter(c) for c in counts), Counter())
+    return dict(found.most_common())
 
 
 def noise(levels: Iterable[SweepLevel]) -> float | None:

@@ -7,7 +7,7 @@ from typing import Literal
 from nlqlib.analysis.diagnosis_cause import Cause
 from nlqlib.analysis.diagnosis_decision import Findings
 from nlqlib.analysis.diagnosis_layers import LayerName
-from nlqlib.analysis.diagnosis_levels import SweepLevel
+from nlqlib.analysis.diagnosis_levels import SweepLevel, totals
 from nlqlib.analysis.staircase import Staircase
 
 State = Literal["passes", "limits", "queues", "not reached", "suspect", "not observable"]
@@ -94,13 +94,14 @@ def _inside(found: Findings) -> Iterator[Evidence]:
 
 
 def _failures(found: Findings) -> Iterator[Evidence]:
-    counts: dict[str, int] = {}
-    for outcome, n in ((k, v) for r in found.levels for k, v in r.failures.items()):
-        counts[outcome] = counts.get(outcome, 0) + n
-    if counts:
-        total = sum(r.n for r in found.levels)
-        value = ", ".join(f"{k} × {v}" for k, v in sorted(counts.items(), key=lambda kv: -kv[1]))
-        yield Evidence("failed requests", value, f"{sum(counts.values()) / total:.1%} of {total}")
+    total = sum(r.n for r in found.levels)
+    for name, counts in (
+        ("failed requests", totals(r.failures for r in found.levels)),
+        ("answers served but of no use", totals(r.unusable for r in found.levels)),
+    ):
+        if counts:
+            value = ", ".join(f"{outcome} × {n}" for outcome, n in counts.items())
+            yield Evidence(name, value, f"{sum(counts.values()) / total:.1%} of {total}")
 
 
 def not_observable(found: Findings, cause: Cause, stairs: Staircase | None) -> tuple[str, ...]:

@@ -103,10 +103,8 @@ def of_records(
     """The diagnosis of retained points of one sweep, whoever measured them."""
     declared = next((r.server.engine_args for r in records if r.server), {})
     seqs = declared.get("max_num_seqs")
-    found = diagnose(
-        levels_of(records), staircase=staircase, max_num_seqs=seqs if isinstance(seqs, int) else None
-    )
-    return replace(found, reservations=found.reservations + tuple(lost))
+    known = seqs if isinstance(seqs, int) else None
+    return diagnose(levels_of(records), staircase=staircase, max_num_seqs=known, lost=tuple(lost))
 
 
 def variant(study: Study, plan: Plan) -> Study:

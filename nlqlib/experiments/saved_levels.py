@@ -17,6 +17,8 @@ from nlqlib.runs import overlapping
 
 POOL = f"{CLIENT}connection pool / N"
 POOL_WAITS = f"{CLIENT}requests that waited for a connection"
+SERVED = ("ok", "length", "bad_json", "schema_violation", "constraint_not_applied")
+"""Outcomes of a whole generation: what its words are worth is no matter of concurrency."""
 VOIDS = {
     FINISHED: "the server finished more requests than were sent: others used it",
     IN_FLIGHT: "the server held more requests than were in flight: others used it",
@@ -60,7 +62,7 @@ def levels_of(records: Sequence[Record]) -> list[SweepLevel]:
 
 
 def _level(record: Record, overlaps: set[Path], model: str | None) -> SweepLevel:
-    rules = record.validity
+    rules, outcomes = record.validity, record.requests
     return level(
         completions_of(record),
         int(record.params["concurrency"]),
@@ -76,19 +78,19 @@ def _level(record: Record, overlaps: set[Path], model: str | None) -> SweepLevel
         pool_waits=_whole(_value(rules, POOL_WAITS)),
         pool_ceiling=_ceiling(rules, int(record.params["concurrency"])),
         invalid=_invalid(record, overlaps, model),
+        unusable={k: v for k, v in outcomes.items() if k in SERVED and k != "ok" and v},
     )
 
 
 def completions_of(record: Record) -> list[Completion]:
-    """The requests of a level; an answer that was cut is whole where no form was asked for."""
-    whole = ("ok", "length") if record.params.get("contract") == "unconstrained" else ("ok",)
-    return [_completion(row, whole) for row in record.samples() if row["outcome"] in OUTCOMES]
+    """The requests of a level; whatever was served to its end is good here, of use or not."""
+    return [_completion(row) for row in record.samples() if row["outcome"] in OUTCOMES]
 
 
-def _completion(row: Json, whole: Iterable[str]) -> Completion:
+def _completion(row: Json) -> Completion:
     return Completion(
         request_id=str(row["id"]),
-        outcome="ok" if row["outcome"] in whole else row["outcome"],
+        outcome="ok" if row["outcome"] in SERVED else row["outcome"],
         start_s=row.get("start_s"),
         end_s=row.get("end_s"),
         output_tokens=row.get("output_tokens"),

@@ -1,0 +1,344 @@
+"""The diagnosis end to end: the twin behind the gateway in virtual time, saved runs, and the command."""
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nlqlib.__main__ import main
+from nlqlib.analysis.diagnosis import Diagnosis, SweepLevel, diagnose
+from nlqlib.artifacts import Record, Store
+from nlqlib.experiments import chats, saved_levels
+from nlqlib.experiments.diagnose import Plan, of_records, sweep, verdict
+from nlqlib.experiments.saved_levels import levels_of, sweep_records
+from nlqlib.experiments.study import Study
+from nlqlib.load.closed_loop import LoadError
+from nlqlib.load.health import ClientHealth
+from nlqlib.serving.target import Target, open_target
+
+GRID = (1, 4, 8, 16)
+
+
+def blind(target: Target) -> Target:
+    """The same endpoint without `/metrics`."""
+    hidden = replace(target, connect=lambda: replace(target.connect(), metrics_urls=()))
+    return replace(hidden, variant=lambda flags: blind(target.engine(**flags)))
+
+
+def study(folder: Path, target: Target) -> Study:
+    return Study("diagnose", target, "full", "wire", Store(folder))
+
+
+def seen(folder: Path, target: Target, grid: tuple[int, ...] = GRID, pool: int | None = None) -> Diagnosis:
+    return verdict(sweep(study(folder, target), Plan(grid, pool=pool)))
+
+
+def twin(**limits: Any) -> Target:
+    return open_target("twin").limited(**limits) if limits else open_target("twin")
+
+
+def outside(row: SweepLevel) -> SweepLevel:
+    unseen = ("router_queue_s", "replica_queue_s", "engine_queue_s", "running_mean", "running_max")
+    return replace(row, **dict.fromkeys((*unseen, "waiting_mean", "waiting_max", "replicas", "kv_usage")))
+
+
+SERIAL = "serialised upstream"
+CASES: list[tuple[str, Callable[[], Target], int | None, tuple[str, str | None], str]] = [
+    ("router 1", lambda: twin(router=1), None, (SERIAL, "router"), SERIAL),
+    ("router 4", lambda: twin(router=4), None, ("limited at 4", "router"), "limited at 4"),
+    ("replica 1", lambda: twin(replica=1), None, (SERIAL, "replica"), SERIAL),
+    ("replica 4", lambda: twin(replica=4), None, ("limited at 4", "replica"), "limited at 4"),
+    (
+        "both 1",
+        lambda: twin(router=1, replica=1),
+        None,
+        ("serialised upstream", "router"),
+        "serialised upstream",
+    ),
+    (
+        "4 then 1",
+        lambda: twin(router=4, replica=1),
+        None,
+        ("serialised upstream", "replica"),
+        "serialised upstream",
+    ),
+    ("pool 8", lambda: twin(), 8, ("client-limited", "client"), "client-limited"),
+    ("seqs 4", lambda: twin().engine(max_num_seqs=4), None, ("scheduler-limited", "engine"), "limited at 4"),
+    ("unlimited", lambda: twin(), None, ("batching works", None), "batching works"),
+    ("2 x 2", lambda: twin(replicas=2, replica=2), None, ("limited at 4", "replica"), "limited at 4"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "pool", "inside", "from_outside"), CASES, ids=[c[0] for c in CASES]
+)
+def test_on_the_twin_the_verdict_is_right_from_inside_and_from_outside(
+    tmp_path: Path, name: str, target: Callable[[], Target], pool: int | None, inside: Any, from_outside: str
+) -> None:
+    swept = sweep(study(tmp_path, target()), Plan(GRID, pool=pool))
+    found = verdict(swept)
+    assert (found.verdict, found.layer) == inside
+    assert diagnose([outside(row) for row in levels_of(swept.records)]).verdict == from_outside
+
+
+def test_a_gateway_that_hides_everything_leaves_the_verdict_and_hides_the_layer(tmp_path: Path) -> None:
+    found = seen(tmp_path, blind(twin(router=4, headers=False)))
+    assert (found.verdict, found.layer) == ("limited at 4", None)
+    assert any("no /metrics" in gap for gap in found.not_observable)
+    assert any(gap.startswith("waits at the router") for gap in found.not_observable)
+    assert {row.state for row in found.layers[2:]} == {"not observable"}
+
+
+def test_two_replicas_are_counted(tmp_path: Path) -> None:
+    found = seen(tmp_path, twin(replicas=2), (1, 4, 8))
+    assert found.verdict == "batching works" and "2 replicas answered" in found.sentence
+
+
+def test_recorded_answers_of_differing_length_change_nothing(tmp_path: Path) -> None:
+    swept = sweep(study(tmp_path, twin(router=4)), Plan((1, 4, 16), words="recordings"))
+    found = verdict(swept)
+    assert found.verdict == "limited at 4" and not found.marked
+    assert {e.name: e.value for e in found.evidence}["answers served but of no use"].startswith("length")
+
+
+def test_saved_levels_say_what_the_levels_said(tmp_path: Path) -> None:
+    swept = sweep(study(tmp_path, twin(router=4)), Plan((1, 4, 8)))
+    again = of_records(sweep_records(tmp_path))
+    assert again == verdict(swept) and again.verdict == "limited at 4"
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two sweeps by the command, before and after the limits were lifted."""
+    root = tmp_path_factory.mktemp("saved")
+    folders = {name: root / name for name in ("before", "after")}
+    small = ["--target", "twin", "--concurrency", "1,4,8", "--json"]
+    limits = ["--router-limit", "1", "--replica-limit", "1"]
+    assert main(["diagnose", *small, *limits, "--out", str(folders["before"])]) == 0
+    assert main(["diagnose", *small, "--out", str(folders["after"])]) == 0
+    return folders
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> Any:
+    capsys.readouterr()
+    assert main([*arguments]) == status
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_command_tells_a_folder_what_it_told_the_target(
+    saved: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = told(capsys, "diagnose", str(saved["before"]), "--json")
+    assert found["verdict"] == "serialised upstream" and found["layer"] == "router" and found["limit"] == 1
+    assert [row["name"] for row in found["layers"]] == [
+        "Client", "Transport", "Router", "Replica admission", "Engine scheduler", "Autoscaler",
+    ]  # fmt: skip
+
+
+def test_the_command_prints_verdict_evidence_layers_and_remedy(
+    saved: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert main(["diagnose", str(saved["before"])]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("Serialised upstream: at 8 in flight")
+    for heading in ("Evidence", "Layers, from the outside in", "Not observable", "Next experiment:"):
+        assert heading in shown
+    assert "`concurrency_target`" in shown and "independent processes" in shown
+
+
+def test_compare_shows_the_gain_with_its_interval_and_what_was_changed(
+    saved: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = told(capsys, "compare", str(saved["before"]), str(saved["after"]), "--json")
+    assert (found["before"]["verdict"], found["after"]["verdict"]) == (
+        "serialised upstream",
+        "batching works",
+    )
+    assert found["settings"]["identity.admission.router"] == [1, None]
+    gain = next(c for c in found["changes"] if (c["concurrency"], c["quantity"]) == (8, "throughput"))
+    assert gain["reading"] == "higher" and 6 < gain["ratio"] < 8
+    assert gain["interval"][0] <= gain["difference"] <= gain["interval"][1]
+
+
+def test_compare_warns_that_two_settings_changed_at_once(
+    saved: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert main(["compare", str(saved["before"]), str(saved["after"])]) == 0
+    assert "more than one setting differs" in capsys.readouterr().out
+
+
+def test_compare_of_a_run_with_itself_shows_no_difference(
+    saved: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = told(capsys, "compare", str(saved["after"]), str(saved["after"]), "--json")
+    assert {c["reading"] for c in found["changes"]} == {"no difference shown"} and not found["settings"]
+
+
+def test_levels_of_the_sweep_command_are_diagnosed_as_well(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid = ["--concurrency", "1,4,8", "--requests", "48"]
+    assert main(["sweep", "--target", "twin", *grid, "--out", str(tmp_path), "--json"]) == 0
+    assert told(capsys, "diagnose", str(tmp_path), "--json")["verdict"] == "batching works"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["diagnose", "{}/nowhere"], "is no folder"),
+        (["diagnose", "{}"], "no measured levels"),
+        (["diagnose", "--concurrency", "4"], "several numbers"),
+        (["diagnose", "--concurrency", "a,b"], "numbers such as 1,2,4"),
+        (["diagnose", "--workload", "{}/none.jsonl"], "cannot read"),
+        (["diagnose", "--router-limit", "0"], "a router limit of 0"),
+        (["compare", "{}", "{}"], "no measured levels"),
+    ],
+)
+def test_what_the_user_can_mend_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert main([a.format(tmp_path) for a in arguments]) == 2
+    assert said in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_two_sweeps_in_one_folder_are_named_not_mixed(
+    saved: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diagnose", str(saved["before"].parent)]) == 2
+    assert "holds 2 sweeps" in capsys.readouterr().err
+
+
+def test_a_single_level_cannot_tell_and_the_status_says_so(
+    saved: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = told(capsys, "diagnose", str(saved["after"]), "--points", "*-n01", "--json", status=1)
+    assert found["verdict"].startswith("cannot tell, because fewer than two levels")
+
+
+def changed(record: Record, **body: Any) -> Record:
+    return replace(record, body={**record.body, **body})
+
+
+def test_a_model_that_changed_between_levels_leaves_a_level_out(saved: dict[str, Path]) -> None:
+    records = sweep_records(saved["before"])
+    other = changed(records[-1], server={**records[-1].body["server"], "model": "another/model"})
+    found = of_records([*records[:-1], other])
+    assert found.marked and "another model answered: another/model" in found.sentence
+
+
+@pytest.mark.parametrize(("rule", "meaning"), saved_levels.VOIDS.items())
+def test_a_broken_rule_of_the_server_voids_its_level(saved: dict[str, Path], rule: str, meaning: str) -> None:
+    records = sweep_records(saved["before"])
+    failed = {"rule": rule, "value": 1, "threshold": 0, "ok": False}
+    assert levels_of([changed(records[-1], validity=[failed])])[0].invalid == meaning
+
+
+def test_runs_that_overlapped_are_left_out_with_the_reason(saved: dict[str, Path]) -> None:
+    runs = [
+        replace(r, run={"instance": "local-x", "interval_s": [0, 9]}) for r in sweep_records(saved["before"])
+    ]
+    found = of_records(runs)
+    assert found.verdict == "cannot tell, because another run used the same endpoint at the same time"
+
+
+def test_the_rules_read_are_the_rules_written() -> None:
+    names = {rule.rule for rule in ClientHealth(1, 1, 0).rules(1)}
+    assert {saved_levels.POOL, saved_levels.POOL_WAITS} <= names
+
+
+def test_a_level_at_which_nothing_but_refusals_come_is_named(tmp_path: Path) -> None:
+    found = seen(tmp_path, twin(router=1, max_queue=0), (1, 4, 8))  # what exceeds one is refused at once
+    assert found.kind == "cannot tell" and "the level at 4 is left out" in found.sentence
+    assert "http_429" in found.sentence
+
+
+def test_an_endpoint_at_which_nothing_is_answered_is_an_error_and_no_verdict(tmp_path: Path) -> None:
+    class Dead:
+        def __init__(self, app: Any) -> None:
+            self.app = app
+
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] == "http" and scope["path"].endswith("/completions"):
+                await send({"type": "http.response.start", "status": 500, "headers": []})
+                await send({"type": "http.response.body", "body": b"{}"})
+            else:
+                await self.app(scope, receive, send)
+
+    plain = twin().engine(words="synthetic")
+    dead = replace(plain, connect=lambda: _wrapped(plain, Dead))
+    dead = replace(dead, variant=lambda flags: dead)
+    with pytest.raises(LoadError, match="http_5xx"):
+        sweep(study(tmp_path, dead), Plan((1, 4)))
+
+
+def _wrapped(plain: Target, wrap: Any) -> Any:
+    there = plain.connect()
+    return replace(there, app=wrap(there.app))
+
+
+class Flaky:
+    """Every fifth request to generate, in a fixed irregular order, ends at once in a 503."""
+
+    def __init__(self, app: Any, seed: int = 0) -> None:
+        self.app, self.random = app, random.Random(seed)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"].endswith("/completions") and self.random.random() < 0.2:
+            await send({"type": "http.response.start", "status": 503, "headers": []})
+            await send({"type": "http.response.body", "body": b'{"error": {"message": "busy"}}'})
+        else:
+            await self.app(scope, receive, send)
+
+
+@pytest.mark.parametrize(("limit", "said"), [(4, "limited at 4"), (None, "batching works")])
+def test_random_503s_mark_the_verdict_and_leave_it_right(
+    tmp_path: Path, limit: int | None, said: str
+) -> None:
+    def behind(target: Target) -> Target:
+        flaky = replace(target, connect=lambda: _wrapped(target, Flaky))
+        return replace(flaky, variant=lambda flags: behind(target.engine(**flags)))
+
+    swept = sweep(study(tmp_path, behind(twin(router=limit) if limit else twin())), Plan(GRID))
+    for found in (verdict(swept), diagnose([outside(row) for row in levels_of(swept.records)])):
+        assert found.verdict == said and found.marked and "http_503" in found.sentence
+
+
+CHAT = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 20, "ignore_eos": True}
+
+
+def test_chats_of_ones_own_are_the_workload(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text("\n".join(json.dumps({**CHAT, "max_tokens": 20 + i}) for i in range(3)), "utf-8")
+    options = ["--workload", str(file), "--concurrency", "1,4,8", "--router-limit", "1", "--json"]
+    found = told(capsys, "diagnose", *options, "--out", str(tmp_path / "out"))
+    assert found["verdict"] == "serialised upstream"
+    records = sweep_records(tmp_path / "out")
+    assert {r.workload.name for r in records if r.workload} == {"mine"}
+    assert {row["output_tokens"] for row in records[0].samples()} == {20, 21, 22}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("", "holds no chat"),
+        ("[1]", "no JSON object"),
+        ("{", "is not JSON"),
+        ('{"prompt": "x"}', "unknown fields prompt"),
+        ('{"messages": []}', "at least one message"),
+        ('{"messages": [{"role": "user"}]}', "a `content` that is text"),
+        ('{"messages": [{"role": "user", "content": "x"}], "max_tokens": 0}', "from 1 on, not 0"),
+        ('{"messages": [{"role": "user", "content": "x"}], "temperature": "hot"}', "from 0 on, not 'hot'"),
+        ('{"messages": [{"role": "user", "content": "x"}], "extra": 1}', "`extra` should be an object"),
+    ],
+)
+def test_a_bad_line_of_chats_says_which_and_why(tmp_path: Path, line: str, said: str) -> None:
+    file = tmp_path / "chats.jsonl"
+    file.write_text(line, "utf-8")
+    with pytest.raises(chats.ChatsError, match=said.replace("[", r"\[")):
+        chats.load_chats(file)
