@@ -105,7 +105,8 @@ class TwinApp:
             ("asked", raw), lambda: asking.read(raw, self.words.model, window, self._clamps)
         )
         answer = self.words.answer(asked)
-        chain = self._keep(("chain", asked, *_form(answer)), lambda: self._chain(asked, answer))
+        known = None if answer.token_ids is None else answer.output_tokens
+        chain = self._keep(("chain", asked, known), lambda: self._chain(asked, answer))
         self._count += 1
         sequence = Sequence(
             str(self._count), asked.prompt_tokens, answer.output_tokens, chain, watched=asked.streams
