@@ -12,9 +12,8 @@ from dataclasses import asdict, dataclass, replace
 
 from nlqlib.analysis.latency import mean_in_flight
 from nlqlib.analysis.samples import Sample
-from nlqlib.analysis.window import Scrape, parse, snapshot
+from nlqlib.analysis.window import Scrape, Window, parse, snapshot, window
 from nlqlib.artifacts import Measured, Record
-from nlqlib.experiments.diagnose import told
 from nlqlib.experiments.study import Spec, Study
 from nlqlib.experiments.sweep import SETTLE_S, Level, at, level_spec, offered
 from nlqlib.experiments.sweep_result import Tag, measured
@@ -124,8 +123,10 @@ async def _measure(study: Study, level: PathLevel) -> Measured:
         )
         page, after = await middle.page(), await _settled(reader)
         gate = await gateway.scrape() if gateway else None
-    found = told(measured(run, before, after, study.target.time_tag), run)
-    return replace(_along(found, run, page, gate, study.target.time_tag), server=server)
+    tag = study.target.time_tag
+    found = _along(measured(run, before, after, tag), run, page, gate, tag)
+    seen = window(before, after) if before and after else None
+    return replace(found, server=server, metrics=[*found.metrics, *_counts(seen, tag)])
 
 
 @asynccontextmanager
@@ -168,11 +169,13 @@ async def _settled(reader: MetricsReader | None) -> Scrape | None:
 
 
 def _along(found: Measured, run: LoadRun, page: Scrape | None, gate: Scrape | None, tag: Tag) -> Measured:
-    """`found` with queue depths, gauges through the run, the middle scrape and the gateway's page."""
-    metrics = [_depth(run, layer, tag) for layer in LAYERS]
+    """`found` with waits and depths by layer, gauges through the run, and the two further pages."""
+    metrics = [m for layer in LAYERS for m in (_wait(run, layer, tag), _depth(run, layer, tag))]
+    rows = [row | _headers(c) for row, c in zip(found.samples, run.completions, strict=True)]
     return replace(
         found,
-        metrics=[*(replace(m, tag=tag) for m in found.metrics), *metrics],
+        samples=rows,
+        metrics=[*found.metrics, *metrics],
         results={
             "gauges": [[s.at_s, s.running, s.waiting] for s in thinned(run.samples)],
             "middle": _middle(run, page),
@@ -203,6 +206,33 @@ def waiting_at(layer: str, done: Iterable[Completion]) -> Intervals:
         if c.start_s is not None and wait is not None and before is not None:
             found.append((c.start_s + before, c.start_s + before + wait))
     return found
+
+
+TOKENS = ("prompt_tokens", "computed_prompt_tokens", "generation_tokens")
+"""Counted by the server over the level: presented, presented but not cached, and generated."""
+
+
+def _counts(seen: Window | None, tag: Tag) -> list[Metric]:
+    """`TOKENS` of the window; missing without one."""
+    return [
+        Metric(name, "tokens", "count", getattr(seen, name) if seen else None, None, tag) for name in TOKENS
+    ]
+
+
+def _headers(c: Completion) -> Json:
+    """What the answer's headers say of its way."""
+    return {
+        "router_queue_s": c.router_queue_s,
+        "replica_queue_s": c.replica_queue_s,
+        "replica": c.replica,
+    }
+
+
+def _wait(run: LoadRun, layer: str, tag: Tag) -> Metric:
+    """Mean wait of the good answers at a layer; missing where they do not say."""
+    told = [getattr(c, f"{layer}_queue_s") for c in run.completions if c.ok]
+    known = [s for s in told if s is not None]
+    return Metric(f"{layer}_queue", "s", "mean", sum(known) / len(known) if known else None, len(known), tag)
 
 
 def _depth(run: LoadRun, layer: str, tag: Tag) -> Metric:

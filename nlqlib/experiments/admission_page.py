@@ -1,0 +1,284 @@
+"""How the page on admission shows its sweeps: before beside after, the objectives they meet, the diagnosis.
+
+From records alone. `Sweeps`: the sweep of each cell that was had, by its name (`before`, `after` …).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from nlqlib import plots
+from nlqlib.analysis.diagnosis import Diagnosis
+from nlqlib.analysis.slo import ARTICLE_POLICIES, Choice, policy_table
+from nlqlib.analysis.stats import Line, line
+from nlqlib.artifacts import Record
+from nlqlib.experiments.admission import AS_DEPLOYED, Design, sets_limits
+from nlqlib.experiments.captions import kinds, named
+from nlqlib.experiments.diagnose import of_records
+from nlqlib.experiments.operating_page import ARTICLE_PRICE, operating_points
+from nlqlib.experiments.study import Study
+from nlqlib.experiments.sweep_page import article_column, article_shown, draw, sweep_table
+from nlqlib.experiments.sweep_rows import Records, places, rows, span, told
+from nlqlib.records import Json
+
+Sweeps = Mapping[str, Records]
+CONCURRENCIES = (1, 2, 4, 8, 16, 32)
+BEFORE_X = tuple(f"before.throughput.{n}" for n in CONCURRENCIES)
+BEFORE_P95 = tuple(f"before.p95.{n}" for n in CONCURRENCIES)
+AFTER_X = (
+    *(f"dense.throughput.{n}" for n in (1, 8, 16, 24)),
+    "repeated.throughput.20",
+    "after.throughput.32",
+)
+AFTER_P95 = (*(f"dense.p95.{n}" for n in (1, 8, 16, 24)), "repeated.p95.20", "after.p95.32")
+FLAT = 0.05
+"""A throughput that differs by no more than this share from that of one request is called flat."""
+COLOURS = {"before": 1, "after": 0}
+
+
+def design_sentence(study: Study, wanted: Design) -> str:
+    """Who holds the limits, and what low and high are."""
+    if sets_limits(study):
+        return (
+            f"The limits are held by our own gateway in front of the engine: low is {wanted.low} request in "
+            f"flight, high {wanted.high}. The article gives neither value: these are assumptions."
+        )
+    ours = f"it is labelled `{wanted.cell}` (router/replica)" if wanted.cell else "nobody says which it is"
+    return (
+        f"The limits of this endpoint are not ours to set: it is measured {AS_DEPLOYED}, and {ours}. Deploy "
+        "each setting, run this notebook once for each with its `cell`, and the cells are merged."
+    )
+
+
+def path_table(records: Records) -> pd.DataFrame:
+    """A sweep, a row per level, with the mean wait at either limit; a dash is a missing value."""
+    table = sweep_table(records)
+    if not records:
+        return table
+    for layer in ("router", "replica"):
+        waits = [told(r.value(f"{layer}_queue", "mean"), ".2f") for r in records]
+        table.insert(len(table.columns) - 1, f"{layer} wait, mean (s)", waits)
+    return table
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a sweep says of itself: requests per second, and what one more in flight adds to p95."""
+
+    name: str
+    levels: int
+    first: int
+    last: int
+    x_first: float
+    x_last: float
+    tail: Line | None
+
+    @property
+    def gain(self) -> float:
+        """X(last) / X(first)."""
+        return self.x_last / self.x_first
+
+    @property
+    def flat(self) -> bool:
+        return abs(self.gain - 1) <= FLAT
+
+
+def signature(name: str, records: Records) -> Signature | None:
+    """The signature of a sweep, by whole runs; `None` below two levels that have a throughput."""
+    found = [p for p in places(records) if p.x_run]
+    if len(found) < 2:
+        return None
+    tails = [(p.concurrency, p.p95_s) for p in found if p.p95_s is not None]
+    first, last = found[0], found[-1]
+    fit = line([n for n, _ in tails], [s for _, s in tails]) if tails else None
+    return Signature(
+        name, len(found), first.concurrency, last.concurrency, first.x_run or 0.0, last.x_run or 0.0, fit
+    )
+
+
+def signatures(sweeps: Sweeps) -> list[Signature]:
+    """The signature of each sweep that has one."""
+    return [s for name, records in sweeps.items() if (s := signature(name, records)) is not None]
+
+
+def signature_table(sweeps: Sweeps) -> pd.DataFrame:
+    """Gain of throughput, slope of p95, and 1/X, which that slope is where every request queues."""
+    shown = {
+        s.name: {
+            "X(N) / X(1)" if s.first == 1 else f"X(N) / X({s.first})": f"{s.gain:.2f} at N = {s.last}",
+            "p95 per further request (s)": told(s.tail.slope if s.tail else None, ".2f"),
+            "95 % interval": span(s.tail.slope_interval if s.tail else None, ".2f"),
+            "1 / X at the largest N (s)": f"{1 / s.x_last:.2f}",
+            "reads": _reading(s),
+        }
+        for s in signatures(sweeps)
+    }
+    return pd.DataFrame.from_dict(shown, orient="index").rename_axis("sweep")
+
+
+def _reading(s: Signature) -> str:
+    if not s.flat:
+        return f"throughput grows {s.gain:.1f} times: concurrent requests become batched work"
+    slope = s.tail.slope if s.tail else None
+    queues = slope is not None and abs(slope * s.x_last - 1) <= 2 * FLAT
+    why = ", and each further request adds one whole service time to the tail" if queues else ""
+    return f"throughput is flat{why}"
+
+
+def signature_sentence(sweeps: Sweeps) -> str:
+    """The gain of the change, or what one sweep shows alone."""
+    found = {s.name: s for s in signatures(sweeps)}
+    if {"before", "after"} <= set(found):
+        was, now = found["before"], found["after"]
+        return (
+            f"At {now.last} in flight throughput is {now.x_last:.2f} req/s instead of {was.x_last:.2f}, "
+            f"{now.x_last / was.x_last:.1f} times; before, it changed by {was.gain - 1:+.1%} from "
+            f"{was.first} to {was.last} in flight."
+        )
+    return " ".join(f"{s.name}: {_reading(s)}." for s in found.values()) or "No sweep has two good levels."
+
+
+def sweeps_figure(sweeps: Sweeps, study: Study) -> Figure:
+    """Throughput and p95 over concurrency, a line per sweep, the article's points where they compare."""
+    fig, (left, right) = plots.panels(study.target.name, kinds(study), 2, width_in=10.6, height_in=4.0)
+    for i, (name, records) in enumerate(sweeps.items()):
+        colour = COLOURS.get(name, 2 + i)
+        draw(left, places(records), "x_run", name, colour)
+        draw(right, places(records), "p95_s", name, colour)
+    if article_shown(study):
+        for ax, claims in ((left, (BEFORE_X, AFTER_X)), (right, (BEFORE_P95, AFTER_P95))):
+            for group, label in zip(claims, (plots.ARTICLE_LABEL, None), strict=True):
+                plots.article_points(ax, *article_column(group), label=label)
+    left.set_ylim(0, 1.08 * left.get_ylim()[1])
+    right.set_yscale("log")
+    for ax, what, unit in ((left, "throughput, whole run", "req/s"), (right, "p95 of E2E latency", "s")):
+        _doubling(ax, sorted({p.concurrency for r in sweeps.values() for p in places(r)}))
+        plots.name_axes(ax, "concurrency", what, x_unit="requests in flight", y_unit=unit)
+        plots.label_lines(ax)
+    _plain_seconds(right)
+    return fig
+
+
+def _doubling(ax: Axes, concurrency: Sequence[int]) -> None:
+    """An axis on which every doubling is one step."""
+    ax.set_xscale("log", base=2)
+    ax.set_xlim(left=0.75)
+    shown = [n for n in concurrency if n & (n - 1) == 0]
+    ax.set_xticks(shown, [str(n) for n in shown])
+    ax.xaxis.set_minor_locator(NullLocator())
+
+
+def _plain_seconds(ax: Axes) -> None:
+    low, high = ax.get_ylim()
+    ticks = [s for s in (0.5, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500) if low <= s <= high]
+    ax.set_yticks(ticks)
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def sweeps_alt(sweeps: Sweeps, study: Study) -> str:
+    """Alternative text of `sweeps_figure`."""
+    return f"Throughput and p95 latency over concurrency on {named(study)}. {signature_sentence(sweeps)}"
+
+
+def cold_sentence(before: Records, cold: Sequence[Record]) -> str:
+    """Whether a few requests to an engine that has seen no prompt explain the article's p95 at 1."""
+    one = next((p.p95_s for p in places(before) if p.concurrency == 1), None)
+    if not cold or one is None:
+        return "No engine can be had here that has seen no prompt yet, so its first level is not shown."
+    tail, n = cold[0].value("e2e_latency", "p95"), cold[0].requests["total"]
+    return (
+        f"Warm, p95 at one in flight is {one:.2f} s; over {n} requests to an engine that has seen no prompt "
+        f"yet it is {told(tail, '.2f')} s, since the first prompt is computed whole. The article has 3.6 s "
+        "there before and 3.24 s after its change, with the same throughput: a short first level on a cold "
+        "prefix would explain it, but how many requests that level had is not said."
+    )
+
+
+def regions(records: Records) -> tuple[Choice, ...]:
+    """What the article's three objectives choose on a sweep, at its price."""
+    return policy_table(operating_points(records, ARTICLE_PRICE), ARTICLE_POLICIES)
+
+
+def regions_table(sweeps: Sweeps) -> pd.DataFrame:
+    """The operating region of each objective, in every sweep."""
+    shown = {name: {c.policy.name: _region(c) for c in regions(records)} for name, records in sweeps.items()}
+    return pd.DataFrame(shown).rename_axis("objective")
+
+
+def _region(choice: Choice) -> str:
+    if choice.point is None:
+        return "none meets it"
+    met = ", ".join(map(str, choice.meeting))
+    return (
+        f"{choice.point.concurrency} in flight, {told(choice.point.throughput, '.2f')} req/s (met at {met})"
+    )
+
+
+def diagnoses(sweeps: Sweeps) -> dict[str, Diagnosis]:
+    """The verdict on each sweep."""
+    return {name: of_records(records) for name, records in sweeps.items()}
+
+
+def layers_table(found: Mapping[str, Diagnosis]) -> pd.DataFrame:
+    """The article's table of layers, filled in from every sweep."""
+    shown: dict[str, Json] = {}
+    for name, diagnosis in found.items():
+        for layer in diagnosis.layers:
+            row = shown.setdefault(layer.name, {"question": layer.question})
+            row[name] = f"{layer.state}: {layer.finding}"
+    return pd.DataFrame.from_dict(shown, orient="index").rename_axis("layer")
+
+
+def verdicts_table(found: Mapping[str, Diagnosis]) -> pd.DataFrame:
+    """The verdict on each sweep, whether it was seen or inferred, and what to try next."""
+    shown = {
+        name: {
+            "verdict": d.verdict,
+            "layer": d.layer or "—",
+            "the layer is": "seen" if d.seen else "inferred or not observable",
+            "next experiment": d.next_experiment,
+        }
+        for name, d in found.items()
+    }
+    return pd.DataFrame.from_dict(shown, orient="index").rename_axis("sweep")
+
+
+def evidence_table(found: Diagnosis) -> pd.DataFrame:
+    """Everything the verdict rests on."""
+    shown = [{"evidence": e.name, "value": e.value, "reading": e.reading} for e in found.evidence]
+    return pd.DataFrame(shown, columns=["evidence", "value", "reading"]).set_index("evidence")
+
+
+def unseen_sentence(found: Diagnosis) -> str:
+    """What the diagnosis could not have seen."""
+    return "Not observable here: " + "; ".join(found.not_observable) + "." if found.not_observable else ""
+
+
+def remedy_table(found: Diagnosis) -> pd.DataFrame:
+    """The setting to change, in each platform's own words."""
+    shown = [{"platform": name, "setting": text} for name, text in found.remedy.items()]
+    return pd.DataFrame(shown, columns=["platform", "setting"]).set_index("platform")
+
+
+def main_diagnosis(found: Mapping[str, Diagnosis]) -> Diagnosis | None:
+    """The one a reader came for: of the sweep before, else of the endpoint as it is."""
+    return found.get("before") or next(iter(found.values()), None)
+
+
+def every_level(sweeps: Sweeps, *more: Records) -> list[Record]:
+    """All levels of the page, each once."""
+    return [r for records in (*sweeps.values(), *more) for r in records]
+
+
+def unmeasured_sentence(sweeps: Sweeps) -> str:
+    """Which of the two sweeps nobody measured."""
+    gone = [name for name in ("before", "after") if name not in sweeps]
+    if not gone:
+        n = sum(len(rows(r)) for r in sweeps.values())
+        return f"Both deployments were measured, {n} levels in all."
+    return f"Not observable here: {' and '.join(gone)}; deploy that setting and run again with its `cell`."
