@@ -148,6 +148,51 @@ def test_a_ranking_has_a_thing_to_rank_a_direction_and_a_limit() -> None:
     assert not allows(schema, slots | {"sort": sort, "limit": 3, "dimensions": []})
 
 
+@pytest.mark.parametrize(
+    ("question", "limits"),
+    [
+        ("which channel has the best margin", [1]),
+        ("channels with the best margin", [5]),
+        ("the 3 best channels in 2024", [3, 5]),
+        ("best margin on Web", [1, 5]),
+    ],
+)
+def test_a_ranking_without_a_number_is_cut_as_its_noun_says(question: str, limits: list[int]) -> None:
+    schema = slot_schema("top_n_by_metric", link(question, CATALOG), CATALOG)
+    assert schema["properties"]["limit"]["enum"] == limits
+
+
+def test_a_breakdown_without_a_number_has_no_limit() -> None:
+    schema = slot_schema("breakdown", link("revenue by region in 2024", CATALOG), CATALOG)
+    assert schema["properties"]["limit"] == {"type": "null"}
+
+
+def fields(question: str) -> set[tuple[str, str]]:
+    """The (field, op) pairs that filters may have."""
+    items = slot_schema("breakdown", link(question, CATALOG), CATALOG)["properties"]["filters"]["items"]
+    forms = [form["properties"] for form in items.get("anyOf", ())]
+    return {(f, op) for form in forms for f in form["field"]["enum"] for op in form["op"]["enum"]}
+
+
+def test_a_condition_needs_a_word_for_it() -> None:
+    assert fields("revenue by region for Web in 2024") == {("channel", "in")}
+    assert fields("revenue by channel without Web") == {("channel", "in"), ("channel", "not_in")}
+    assert ("region", "is_null") in fields("orders where no region was recorded")
+    assert ("units", "gt") in fields("regions with more than 100 units")
+    assert ("units", "lt") in fields("regions with units < 100")
+    assert fields("units by region in 2024") == set()
+
+
+def test_values_split_only_where_they_stand_side_by_side() -> None:
+    def possible(question: str) -> list[str]:
+        slots = slot_schema("breakdown", link(question, CATALOG), CATALOG)["properties"]
+        return list(slots["dimensions"]["items"].get("enum", []))
+
+    assert possible("revenue on Web and Phone") == []
+    assert possible("revenue, Web versus Phone") == ["channel"]
+    assert possible("revenue by region on Web") == ["region"]
+
+
 def test_a_series_has_a_grain_and_one_dimension_at_most() -> None:
     schema = slot_schema("time_series", link("orders by region and channel per week", CATALOG), CATALOG)
     slots = {"metrics": ["orders"], "filters": [], "period": "all", "sort": None, "limit": None}

@@ -28,6 +28,28 @@ NUMBER_WORDS = {word: n for n, word in enumerate(TO_TWENTY.split(" "), start=1)}
 }
 
 
+def _any_of(*words: str) -> re.Pattern[str]:
+    return re.compile(rf"\b({'|'.join(words)})\b", re.IGNORECASE)
+
+
+EXCLUDING = _any_of(
+    "without", "except", r"exclud\w*", "other than", "outside", "not", "non", "but", r"leav\w* out", "apart",
+    "aside", r"omit\w*", "minus", r"ignor\w*",
+)  # fmt: skip
+COMPARING = _any_of(
+    "than", "above", "over", "below", "under", r"exceed\w*", "at least", "at most", "up to", "between",
+    "minimum", "maximum", "beyond", r"reach\w*", "or more", "or less",
+)  # fmt: skip
+RECORDED = _any_of(
+    "no", "without", "missing", "unknown", "null", "blank", "empty", "recorded", "unassigned", "unspecified",
+    r"lack\w*",
+)  # fmt: skip
+SIDE_BY_SIDE = _any_of(
+    "versus", "vs", "each", "separately", r"compar\w*", "against", "side by side", "respectively", "both"
+)
+YEARS = range(1900, 2101)
+
+
 @dataclass(frozen=True)
 class Links:
     """Names of the catalog that a question mentions, each in the order of its first mention."""
@@ -38,6 +60,16 @@ class Links:
     """By dimension: the values that are named."""
     numbers: tuple[float, ...] = ()
     """Every number, percentages as fractions too (8 % gives 8 and 0.08)."""
+    plural: bool = False
+    """Is a dimension named in the plural?"""
+    excluding: bool = False
+    """Is there a word that leaves values out?"""
+    comparing: bool = False
+    """Is there a word or sign of a threshold?"""
+    recorded: bool = False
+    """Is there a word for what is not recorded, or is?"""
+    side_by_side: bool = False
+    """Is there a word that shows values beside each other, and so splits by their dimension?"""
 
     @property
     def named(self) -> Mapping[str, tuple[str, ...]]:
@@ -49,36 +81,46 @@ class Links:
         """Dimensions named themselves or by one of their values."""
         return tuple(dict.fromkeys([*self.dimensions, *self.named]))
 
+    @property
+    def counts(self) -> tuple[float, ...]:
+        """Numbers that are no year."""
+        return tuple(n for n in self.numbers if n not in YEARS)
+
 
 def link(question: str, catalog: Catalog) -> Links:
     """The names of `catalog` that `question` mentions, and its numbers."""
-    spellings = _spellings(catalog)
     metrics, dimensions, values = [], [], []
-    for kind, name, value in _matches(question, spellings):
+    plural = False
+    for words, (kind, name, value) in _matches(question, _spellings(catalog)):
         if kind == "metric":
             metrics.append(name)
         elif kind == "dimension":
             dimensions.append(name)
+            plural = plural or (words.endswith("s") and not words.endswith("ss"))
         else:
             values.append((name, value))
     fields = dict.fromkeys(name for name, _ in values)
     found = {f: tuple(dict.fromkeys(v for name, v in values if name == f)) for f in fields}
-    return Links(_once(metrics), _once(dimensions), found, numbers(question))
+    question = re.sub(r"[<>≥≤]", " than ", question)
+    patterns = (EXCLUDING, COMPARING, RECORDED, SIDE_BY_SIDE)
+    cues = [pattern.search(question) is not None for pattern in patterns]
+    return Links(_once(metrics), _once(dimensions), found, numbers(question), plural, *cues)
 
 
 Meaning = tuple[str, str, str]
 """What a spelling means: metric, dimension or value; the name; the value."""
 
 
-def _matches(question: str, spellings: Mapping[str, list[Meaning]]) -> Iterator[Meaning]:
+def _matches(question: str, spellings: Mapping[str, list[Meaning]]) -> Iterator[tuple[str, Meaning]]:
+    """The folded words of each name in the question, and what they mean."""
     words = WORD.findall(question)
     at = 0
     while at < len(words):
         size = next(
             (n for n in range(min(LONGEST, len(words) - at), 0, -1) if _folded(words, at, n) in spellings), 0
         )
-        if size:
-            yield from spellings[_folded(words, at, size)]
+        said = _folded(words, at, size)
+        yield from ((said, meaning) for meaning in spellings.get(said, ()))
         at += size or 1
 
 

@@ -22,8 +22,9 @@ from nlqlib.records import ChatRequest, Completion, Json, OutputContract
 ALTERNATIVES = 20
 """Log-probabilities asked for per token: vLLM's limit unless its server flag says more."""
 KIND_TOKENS, SLOT_TOKENS = 8, 256
-RANK_LIMITS = (1, 5)
-"""What a ranking is cut to when no number is named: one thing, or several."""
+NOTHING: Json = {"type": "null"}
+ONE, SEVERAL = 1, 5
+"""What a ranking is cut to when no number is named."""
 
 
 def kind_request(
@@ -96,21 +97,18 @@ def slot_schema(kind: Kind, found: Links, catalog: Catalog) -> Json:
     Where nothing was found for a slot that needs a name, every name is possible.
     """
     whole = wire_schema(catalog)["properties"]
-    metrics, dimensions = _metrics(found, catalog), list(found.dimensions_touched)
-    most = 1 if kind == "time_series" else 2
-    if kind == "top_n_by_metric":
-        dimensions = dimensions or list(catalog.dimensions)
     ranked = kind == "top_n_by_metric"
+    metrics, dimensions = _metrics(found, catalog), _dimensions(found, ranked, catalog)
+    most = 1 if kind == "time_series" else 2
     sort = _object(by=_enum([*metrics, *dimensions]), direction=_enum(["asc", "desc"]))
-    limit = _enum(_limits(found, ranked), "integer")
     slots: Json = {
         "metrics": _list(_enum(metrics), min(3, len(metrics)), at_least=1),
         "dimensions": _list(_enum(dimensions), min(most, len(dimensions)), at_least=1 if ranked else 0),
         "filters": _filters(found, metrics, catalog),
         "period": whole["period"],
         **({"grain": _enum(["day", "week", "month", "quarter", "year"])} if kind == "time_series" else {}),
-        "sort": sort if ranked else {"anyOf": [sort, {"type": "null"}]},
-        "limit": limit if ranked else {"anyOf": [limit, {"type": "null"}]},
+        "sort": sort if ranked else {"anyOf": [sort, NOTHING]},
+        "limit": _limit(found, ranked),
     }
     return _object(**slots)
 
@@ -123,28 +121,48 @@ def _metrics(found: Links, catalog: Catalog) -> list[str]:
     return linked if linked and (ratio or not fraction) else list(catalog.metrics)
 
 
-def _limits(found: Links, ranked: bool) -> list[int]:
-    named = [int(n) for n in found.numbers if n == int(n) and 1 <= n <= 1000]
-    return list(dict.fromkeys([*named, *(RANK_LIMITS if ranked else ())])) or [1]
+def _dimensions(found: Links, ranked: bool, catalog: Catalog) -> list[str]:
+    """Dimensions that may split: the named ones, and those of values that stand side by side.
+
+    Values alone only filter, except in a ranking, which needs something to rank.
+    """
+    named = [*found.dimensions, *(found.named if found.side_by_side else ())]
+    if ranked and not named:
+        return list(found.named) or list(catalog.dimensions)
+    return list(dict.fromkeys(named))
+
+
+def _limit(found: Links, ranked: bool) -> Json:
+    """The numbers named, or nothing; in a ranking also what it is cut to when none is named."""
+    named = [int(n) for n in found.counts if n == int(n) and 1 <= n <= 1000]
+    if not ranked:
+        return {"anyOf": [_enum(named, "integer"), NOTHING]} if named else NOTHING
+    usual = [SEVERAL if found.plural else ONE] if found.dimensions else [ONE, SEVERAL]
+    return _enum(list(dict.fromkeys([*named, *usual])), "integer")
 
 
 def _filters(found: Links, metrics: Sequence[str], catalog: Catalog) -> Json:
+    ops = LIST_OPS if found.excluding else LIST_OPS[:1]
     forms = [
-        _object(field=_enum([f]), op=_enum(LIST_OPS), values=_list(_enum(v), len(v), at_least=1))
+        _object(field=_enum([f]), op=_enum(ops), values=_list(_enum(v), len(v), at_least=1))
         for f, v in found.named.items()
     ]
-    by_id = [f for f in found.dimensions if catalog.dimension(f).lookup]
+    by_id = [f for f in found.dimensions if catalog.dimension(f).lookup and found.counts]
     if by_id:
-        value = {"anyOf": [{"type": "string"}, {"type": "integer"}]}
-        forms.append(_object(field=_enum(by_id), op=_enum(LIST_OPS), values=_list(value, 3, at_least=1)))
-    nullable = [f for f in found.dimensions_touched if catalog.dimension(f).nullable]
+        forms.append(_object(field=_enum(by_id), op=_enum(ops), values=_list(_ids(found), 3, at_least=1)))
+    nullable = [f for f in found.dimensions_touched if catalog.dimension(f).nullable and found.recorded]
     if nullable:
         nothing = _list({"type": "string"}, 0)
         forms.append(_object(field=_enum(nullable), op=_enum(NULL_OPS), values=nothing))
-    if found.numbers:
-        threshold = _list(_enum(found.numbers, "number"), 1, at_least=1)
+    if found.comparing and found.counts:
+        threshold = _list(_enum(found.counts, "number"), 1, at_least=1)
         forms.append(_object(field=_enum(metrics), op=_enum(METRIC_OPS), values=threshold))
     return _list({"anyOf": forms}, 4) if forms else _list({"type": "string"}, 0)
+
+
+def _ids(found: Links) -> Json:
+    """The numbers of a question as ids of a dimension whose names are not unique."""
+    return _enum([int(n) for n in found.counts if n == int(n)] or [0], "integer")
 
 
 def _object(**properties: Json) -> Json:
