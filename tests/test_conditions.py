@@ -14,9 +14,15 @@ from nlqlib.__main__ import main
 from nlqlib.analysis.cost import TokenPrices
 from nlqlib.artifacts import Store
 from nlqlib.experiments import journal as journals
-from nlqlib.experiments.asking import Asked, ask_all, requests_per_question
+from nlqlib.experiments.asking import Asked, ask_all
 from nlqlib.experiments.condition_report import Prices, report
-from nlqlib.experiments.conditions import ASKINGS, CONDITIONS, condition, conditions
+from nlqlib.experiments.conditions import (
+    ASKINGS,
+    CONDITIONS,
+    condition,
+    conditions,
+    requests_per_question,
+)
 from nlqlib.experiments.journal import Journal
 from nlqlib.experiments.judging import change_of, executor, final_of, judge, raw_of
 from nlqlib.experiments.questions import Question, load_questions

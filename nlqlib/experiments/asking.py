@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nlqlib.analysis.evaluation import ANSWERED
-from nlqlib.experiments.conditions import Condition
+from nlqlib.experiments.conditions import Condition, requests
 from nlqlib.experiments.journal import Journal, RememberingClient
 from nlqlib.experiments.questions import Question
 from nlqlib.load.batch import complete_all
@@ -17,13 +17,12 @@ from nlqlib.nlq.correction import Heard
 from nlqlib.nlq.form import classify_answer
 from nlqlib.nlq.intent import Intent, Kind, parse_intent
 from nlqlib.nlq.pipeline import contracts
-from nlqlib.nlq.planner import kind_request, read_slots, slots_request
-from nlqlib.nlq.prompt import build_messages, clean
-from nlqlib.records import ChatRequest, Completion, Outcome
+from nlqlib.nlq.planner import read_slots, slots_request
+from nlqlib.nlq.prompt import clean
+from nlqlib.records import Completion, Outcome
 from nlqlib.serving.client import Client, ClientKind
 from nlqlib.serving.target import Target
 
-MAX_TOKENS = 256
 FALLBACK_KIND: Kind = "breakdown"
 """The usual case, for a question of which the model names no kind."""
 
@@ -62,26 +61,6 @@ class Asked:
         """`prompt_tokens`, `cached_tokens` or `output_tokens` of all requests; `None` if one is missing."""
         counts = [getattr(c, name) for c in self.completions]
         return sum(counts) if counts and None not in counts else None
-
-
-def requests(questions: Sequence[Question], how: Condition, catalog: Catalog) -> list[ChatRequest]:
-    """The first request for each question, as `how` asks it; none where no model is asked."""
-    if not how.asks:
-        return []
-    if how.planned:
-        return [kind_request(q.question, catalog, how.contract, q.id) for q in questions]
-    contract = contracts(catalog)[how.contract]
-    return [
-        ChatRequest(
-            q.id, tuple(build_messages(q.question, catalog, how.prompt)), MAX_TOKENS, contract=contract
-        )
-        for q in questions
-    ]
-
-
-def requests_per_question(how: Condition) -> int:
-    """How many requests one question takes."""
-    return (2 if how.planned else 1) if how.asks else 0
 
 
 async def ask_all(

@@ -1,13 +1,20 @@
-"""The conditions an evaluation compares: which prompt, which output contract, which correction."""
+"""The conditions an evaluation compares: which prompt, which output contract, which correction.
 
+Knows how a question is asked and nothing of how an answer is corrected: what only sends questions does
+not depend on the rules.
+"""
+
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from nlqlib.nlq.catalog import QuestionError
-from nlqlib.nlq.correction import NEEDS_NO_MODEL
-from nlqlib.records import Json
+from nlqlib.experiments.questions import Question
+from nlqlib.nlq.catalog import Catalog, QuestionError
+from nlqlib.nlq.pipeline import contracts
+from nlqlib.nlq.planner import kind_request
+from nlqlib.nlq.prompt import build_messages
+from nlqlib.records import ChatRequest, Json
 
-PLANNED = frozenset({"planner", "clarifier"})
-"""Corrections whose model calls are the planner's two short ones, and not a whole prompt."""
+MAX_TOKENS = 256
 
 
 @dataclass(frozen=True)
@@ -23,7 +30,7 @@ class Condition:
     @property
     def asks(self) -> bool:
         """Is a model asked at all?"""
-        return self.correction not in NEEDS_NO_MODEL
+        return bool(self.prompt)
 
     @property
     def planned(self) -> bool:
@@ -76,3 +83,23 @@ def conditions(names: str) -> list[Condition]:
     if not asked:
         raise QuestionError(f"no condition was named: there are {', '.join(CONDITIONS)}")
     return [condition(name) for name in dict.fromkeys(asked)]
+
+
+def requests(questions: Sequence[Question], how: Condition, catalog: Catalog) -> list[ChatRequest]:
+    """The first request for each question, as `how` asks it; none where no model is asked."""
+    if not how.asks:
+        return []
+    if how.planned:
+        return [kind_request(q.question, catalog, how.contract, q.id) for q in questions]
+    contract = contracts(catalog)[how.contract]
+    return [
+        ChatRequest(
+            q.id, tuple(build_messages(q.question, catalog, how.prompt)), MAX_TOKENS, contract=contract
+        )
+        for q in questions
+    ]
+
+
+def requests_per_question(how: Condition) -> int:
+    """How many requests one question takes."""
+    return (2 if how.planned else 1) if how.asks else 0

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from nlqlib import paths
-from nlqlib.experiments.asking import Asked, ask_with, requests
-from nlqlib.experiments.conditions import ASKINGS, Condition
+from nlqlib.experiments.asking import Asked, ask_with
+from nlqlib.experiments.conditions import ASKINGS, Condition, requests
 from nlqlib.experiments.journal import Journal, RememberingClient, identity
 from nlqlib.experiments.questions import Question, load_questions, question_workload
 from nlqlib.nlq.catalog import Catalog, QuestionError, load_catalog

@@ -9,9 +9,17 @@ from typing import Any
 
 from nlqlib.analysis.evaluation import Judged
 from nlqlib.artifacts import Measured, Record
-from nlqlib.experiments.asking import MAX_TOKENS, Asked, ask_all, requests, requests_per_question
+from nlqlib.experiments.asking import Asked, ask_all
 from nlqlib.experiments.condition_report import FREE, Prices, report
-from nlqlib.experiments.conditions import CONDITIONS, Condition, condition, conditions
+from nlqlib.experiments.conditions import (
+    CONDITIONS,
+    MAX_TOKENS,
+    Condition,
+    condition,
+    conditions,
+    requests,
+    requests_per_question,
+)
 from nlqlib.experiments.journal import Journal, identity
 from nlqlib.experiments.judging import Run, executor, final_of, judge, raw_of
 from nlqlib.experiments.questions import load_questions, question_workload

@@ -35,7 +35,6 @@ SCOPE: Mapping[str, frozenset[str]] = {
 }
 """The error categories that each correction may put right at all, by its name."""
 CORRECTIONS = tuple(SCOPE)
-NEEDS_NO_MODEL = frozenset({"rules_only", "majority"})
 
 
 class UnknownCorrection(QuestionError):
