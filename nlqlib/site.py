@@ -7,6 +7,7 @@ built by Sphinx with warnings as errors, checked, and only then put in place of 
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -95,9 +96,20 @@ def _load(path: Path, page: str) -> Any:
         raise SiteError(f"{path} is no notebook ({type(error).__name__}): run it again") from error
     started = nb.metadata.get("papermill", {}).get("start_time")
     run = f"of {started[:16].replace('T', ' ')} UTC" if started else None
-    about = {"target": page.split("/")[0], "run": run}
+    about = {"target": page.split("/")[0], "run": run, "what": _statement(nb)}
     nb.metadata["nlqlib"] = {**about, **nb.metadata.get("nlqlib", {})}
     return nb
+
+
+STATEMENT = re.compile(r"^\*target [^:]+: (.+)\*$")
+"""What a notebook says of its target in its first output: what is modelled, replayed or measured."""
+
+
+def _statement(nb: Any) -> str | None:
+    """The statement of an executed notebook; `None` where it makes none."""
+    shown = (o.get("data", {}).get("text/markdown", "") for c in nb.cells for o in c.get("outputs", ()))
+    found = (STATEMENT.match("".join(text).strip()) for text in shown)
+    return next((match[1] for match in found if match), None)
 
 
 def _check_replaceable(out: Path) -> None:

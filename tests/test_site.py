@@ -120,8 +120,15 @@ def test_a_citation_stays_as_text_and_a_formula_is_mathml(built):
 @pytest.mark.site
 def test_every_page_names_its_target(built):
     twin, local = ((built / f"site/{t}/02_hand.html").read_text("utf-8") for t in ("twin", "local"))
-    assert "Target <strong>twin</strong>" in twin and "Replayed, not measured" in twin
+    assert "Target <strong>twin</strong>" in twin and "Modelled times, replayed answers" in twin
     assert "Target <strong>local</strong>" in local and ">Measured<" in local
+
+
+def test_what_a_notebook_says_of_its_target_is_found_in_its_outputs():
+    said = "*target twin: times modelled (an L4); words replayed from recordings of M*"
+    shown = new_output("display_data", {"text/markdown": said})
+    assert site._statement(notebook(code("study.banner()", shown))) == said[len("*target twin: ") : -1]
+    assert site._statement(notebook(code("1"))) is None
 
 
 @pytest.mark.site

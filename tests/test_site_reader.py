@@ -50,7 +50,7 @@ def test_the_banner_stands_under_the_title_and_names_target_and_run():
 @pytest.mark.parametrize(
     ("about", "headline", "style"),
     [
-        ({"target": "twin"}, "Replayed, not measured", "warning"),
+        ({"target": "twin"}, "Modelled times, replayed answers", "warning"),
         (
             {"target": "twin", "kinds": ["modelled", "replayed"]},
             "Modelled times, replayed answers",
