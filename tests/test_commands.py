@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nlqlib import paths
+from nlqlib import commands_meaning, paths
 from nlqlib.__main__ import main
 from nlqlib.experiments.questions import load_questions
 
@@ -192,3 +192,29 @@ def test_an_unknown_condition_is_refused(capsys: pytest.CaptureFixture[str]) -> 
     assert "there are baseline" in refused(
         capsys, "evaluate", "dev", "--target", "twin", "--condition", "magic"
     )
+
+
+def prints(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    """What a command says on both streams, with single spaces."""
+    main(argv)
+    shown = capsys.readouterr()
+    return " ".join((shown.out + shown.err).split())
+
+
+def promised(example: str) -> list[str]:
+    """The lines an example of the help promises, with single spaces."""
+    _, _, said = example.partition("\nprints")
+    return [" ".join(line.split()).rstrip("…").rstrip(", ") for line in said.splitlines()[1:]]
+
+
+def test_the_examples_of_the_help_print_what_they_promise(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rows = str(tmp_path / "rows.jsonl")
+    asked = prints(capsys, "ask", "profit per employee")
+    assert all(line in asked for line in promised(commands_meaning.ASK_EXAMPLE))
+    judged = prints(capsys, "evaluate", "dev", "--condition", "baseline,cues", "--target", "twin")
+    assert all(line in judged for line in promised(commands_meaning.EVALUATE_EXAMPLE))
+    assert main(["evaluate", "dev", "--target", "twin", "--out", rows]) == 0
+    guarded = prints(capsys, "guard", "dev", "--raw", rows, "--condition", "cues")
+    assert all(line in guarded for line in promised(commands_meaning.GUARD_EXAMPLE))
