@@ -187,6 +187,15 @@ def _repeat(record: Record) -> int:
     return int(record.params["repeat"])
 
 
+def planned(study: Study, level: PathLevel, wanted: Design) -> Spec:
+    """The point for the plan: behind a limit a real engine is given no more requests at once than it admits."""
+    found = spec(level)
+    if study.target.kind == "twin" or not level.cell:
+        return found
+    admitted = wanted.low if "low" in level.cell else wanted.high
+    return replace(found, concurrency=min(found.concurrency, admitted))
+
+
 def points(study: Study, params: Json) -> list[tuple[Study, Spec]]:
     """Every point that the page measures under its `params`, each with the study of its variant."""
     wanted = design(
@@ -204,7 +213,7 @@ def points(study: Study, params: Json) -> list[tuple[Study, Spec]]:
         asked[cell] = [*asked.get(cell, []), *factorial_levels(study, cell, wanted)]
     asked["low/low"] += cold_levels(study, wanted)
     return [
-        (at(behind(study, cell, wanted), level), spec(level))
+        (at(behind(study, cell, wanted), level), planned(study, level, wanted))
         for cell, of in asked.items()
         if ours or cell == wanted.cell
         for level in of

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nlqlib.experiments import environment, knee, pipeline, saturation
+from nlqlib.experiments import admission, environment, knee, pipeline, propagation, saturation
 from nlqlib.experiments.study import Spec, Study
 from nlqlib.plan import Asked, Plan, PlanFunction
 from nlqlib.records import Json
@@ -11,7 +11,12 @@ from nlqlib.records import Json
 Specs = Callable[[Study, Json], list[Spec]]
 NOTEBOOKS: Mapping[str, Specs] = {"00_environment": environment.specs, "01_pipeline": pipeline.specs}
 Points = Callable[[Study, Json], list[tuple[Study, Spec]]]
-VARIANTS: Mapping[str, Points] = {"05_knee": knee.points, "06_saturation": saturation.points}
+VARIANTS: Mapping[str, Points] = {
+    "03_admission": admission.points,
+    "04_propagation": propagation.points,
+    "05_knee": knee.points,
+    "06_saturation": saturation.points,
+}
 """Notebooks whose points run on variants of the target: each point comes with the study of its own."""
 
 PROMPT_TOKENS = 3_320

@@ -9,8 +9,8 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
 from nlqlib.artifacts import Record
-from nlqlib.experiments.admission import Design, behind, sets_limits
-from nlqlib.experiments.path_level import PathLevel, counted, path_level, spec
+from nlqlib.experiments.admission import Design, behind, planned, sets_limits
+from nlqlib.experiments.path_level import PathLevel, counted, path_level
 from nlqlib.experiments.study import Spec, Study
 from nlqlib.experiments.sweep import FULL_REQUESTS, QUICK_REQUESTS, QUICK_WAVES, at, levels
 from nlqlib.progress import progress
@@ -111,7 +111,7 @@ def points(study: Study, params: Json) -> list[tuple[Study, Spec]]:
     lifted = [own(study, x) for x in (*run_levels(study, wanted), scrape_level(study, wanted))]
     lost = [before_level(study, wanted)] if sets_limits(study) else []
     return [
-        (at(behind(study, cell, Design()), level), spec(level))
+        (at(behind(study, cell, Design()), level), planned(study, level, Design()))
         for cell, of in ((LIFTED, lifted), (LOST, lost))
         for level in of
     ]

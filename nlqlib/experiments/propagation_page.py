@@ -1,13 +1,14 @@
 """How the page on propagation shows its runs: variation, gain, the scrape, and the article beside."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pandas as pd
 from matplotlib.figure import Figure
 
 from nlqlib import plots
 from nlqlib.analysis.stats import Summary, summary
-from nlqlib.article import comparison_table, verdict
+from nlqlib.article import Verdict, comparison_table, verdict
 from nlqlib.artifacts import Record
 from nlqlib.experiments.captions import kinds, named
 from nlqlib.experiments.factorial_page import depth_at
@@ -220,8 +221,17 @@ def against_article(records: Records, scrape: Record, before: Record | None, stu
             if about
         ),
     ]
-    found = [verdict(c, value, interval, t, study.target.name) for c, value, interval, t in judged]
-    return comparison_table(found, target=study.target.name)
+    found = [verdict(c, v, None if v is None else i, t, study.target.name) for c, v, i, t in judged]
+    return comparison_table([_reasoned(v, records) for v in found], target=study.target.name)
+
+
+def _reasoned(found: Verdict, records: Records) -> Verdict:
+    """`found`; where it has no value because another concurrency was measured, that is the reason."""
+    n = int(found.claim.condition.get("concurrency", 0))
+    ours = {int(r.params["concurrency"]) for r in records}
+    if found.verdict != "not measured" or not ours or n in ours:
+        return found
+    return replace(found, reason=f"measured at {min(ours)} in flight here, not at {n}: see the tables above")
 
 
 def construction_table(study: Study) -> pd.DataFrame:
