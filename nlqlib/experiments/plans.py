@@ -3,7 +3,16 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nlqlib.experiments import admission, environment, knee, pipeline, propagation, saturation
+from nlqlib.experiments import (
+    admission,
+    decomposition,
+    environment,
+    knee,
+    kv_pressure,
+    pipeline,
+    propagation,
+    saturation,
+)
 from nlqlib.experiments.study import Spec, Study
 from nlqlib.plan import Asked, Plan, PlanFunction
 from nlqlib.records import Json
@@ -16,6 +25,8 @@ VARIANTS: Mapping[str, Points] = {
     "04_propagation": propagation.points,
     "05_knee": knee.points,
     "06_saturation": saturation.points,
+    "07_latency_decomposition": decomposition.points,
+    "11_kv_pressure": kv_pressure.points,
 }
 """Notebooks whose points run on variants of the target: each point comes with the study of its own."""
 
