@@ -26,6 +26,7 @@ def which_of(board: Board) -> None:
     if board.has("W") and board.has(r"[m\^]"):
         board.replace(r"(?P<v>V)(?P<rest>)", lambda m: ranked(m) if "/" in m["v"][0].value.joins else None)
         board.replace(r"b(?P<v>V)(?P<rest>)(?=.*W)", ranked)
+        board.replace(r"f(?P<v>V)(?P<rest>)(?=W(?!f?N?[DETU]))", ranked)
 
 
 def set_against(board: Board) -> None:

@@ -12,10 +12,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import permutations, product
 from typing import Any
 
-from nlqlib.nlq.catalog import Catalog, Dimension
+from nlqlib.nlq.catalog import Catalog, Dimension, fold
 from nlqlib.nlq.cue_text import tokens
 from nlqlib.paths import DATA
 
@@ -192,6 +192,10 @@ def _spoken_values(dimension: Dimension) -> Iterator[tuple[Phrase, Any]]:
             yield plural(phrase), value
         elif len(phrase) == 1 and len(phrase[0]) > 3:
             yield (phrase[0][:-1],), value
+    folded = {fold(value): value for value in dimension.values}
+    for one, other in permutations(folded, 2):  # South West for Southwest
+        if one + other in folded:
+            yield (one, other), folded[one + other]
     for value, spellings in dimension.value_synonyms.items():
         for text in spellings:
             phrase = words_of(text)

@@ -37,10 +37,11 @@ def _bare_no(items: Sequence[Item]) -> list[Item]:
     """`by month, no, by quarter`: a `no` corrects when what follows has been said in another way before."""
     out = list(items)
     for at, item in enumerate(out[1:-1], 1):
-        before, after = out[at - 1], out[at + 1]
         if item.code != "!" or item.words != "no":
             continue
-        again = after.code in "b^>1G" and any(other.code == after.code for other in out[:at])
+        before = out[at - 1]
+        after = next((other for other in out[at + 1 :] if other.code not in "sf"), item)
+        again = after.code in "b^>1Gd" and any(other.code == after.code for other in out[:at])
         if again or (after.code == before.code and after.code in "VPMDENKQX"):
             out[at] = replace(item, code="C", value="correction")
     return out

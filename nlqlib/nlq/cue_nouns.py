@@ -1,10 +1,11 @@
 """First rules: which noun is what. Metric or dimension, value, head noun, missing value, exclusion."""
 
+import re
 from dataclasses import replace
 
 from nlqlib.nlq.catalog import Catalog
 from nlqlib.nlq.cue_board import Board, Match, Values, joined
-from nlqlib.nlq.cue_lexicon import english
+from nlqlib.nlq.cue_lexicon import english, lexicon, words_of
 from nlqlib.nlq.cue_tags import Item, codes
 
 IDIOMS = ("top line", "bottom line")
@@ -17,10 +18,11 @@ def nouns(board: Board) -> None:
     """All rules of this module, in order."""
     superlative_words(board)
     shares(board)
-    idiom_metrics(board)
+    counted(board)
     numbered_entities(board)
     lists_of_values(board)
     metric_or_dimension(board)
+    idiom_metrics(board)
     missing_values(board)
     head_nouns(board)
     exclusions(board)
@@ -46,13 +48,13 @@ def shares(board: Board) -> None:
 
     def ratio(m: Match) -> list[Item] | None:
         whole = m["whole"][0]
-        part = m.one("part")
-        name = ratio_over(board.catalog, whole.value, part.value if part else None)
-        return None if name is None else [*m["between"], joined([m["y"][0], whole], "M", name)]
+        over = whole.value[0] if whole.code == "X" else whole.value
+        part = m.one("part") or m.one("later")
+        name = ratio_over(board.catalog, over, part.value if part else None)
+        return None if name is None else [joined([m["y"][0], whole], "M", name)]
 
-    board.replace(
-        r"(?:(?P<part>M)[fw]*)?(?P<y>Y)[fq]*(?P<whole>M)(?P<between>)(?:[wf]*J)?(?:[wf]*(?=$|[^M]))", ratio
-    )
+    board.replace(r"(?P<part>M)[fw]*(?P<y>Y)[fq]*(?P<whole>[MX])", ratio)
+    board.replace(r"(?P<y>Y)[fq]*(?P<whole>[MX])(?:[wf]*(?P<later>M)|[wf]*J)?", ratio)
 
 
 def ratio_over(catalog: Catalog, whole: str, part: str | None = None) -> str | None:
@@ -62,16 +64,33 @@ def ratio_over(catalog: Catalog, whole: str, part: str | None = None) -> str | N
         return None
     over = [n for n, m in known.items() if m.unit == "ratio" and m.measures[1] == known[whole].measures[0]]
     if part is not None:
-        over = [n for n in over if known[n].measures[0] in known[part].measures] or over
+        over = [n for n in over if known[n].measures[0] in known[part].measures]
     return over[0] if len(over) == 1 else None
+
+
+def counted(board: Board) -> None:
+    """`the volume of every channel`: what counts a noun is a metric itself where no metric follows."""
+
+    def metric(m: Match) -> list[Item] | None:
+        item = m.items[0]
+        names = [name for word in item.words.split() if (name := metric_called(board.catalog, word))]
+        return [replace(item, code="M", value=names[0])] if names else None
+
+    board.replace(r"q(?=[bj]|f?[jb])", metric)
+
+
+def metric_called(catalog: Catalog, words: str) -> str | None:
+    """The metric of the catalog whose name or synonym is `words`."""
+    found = lexicon(catalog).at(words_of(words))
+    return next((e.value if e.code == "M" else e.value[0] for e in found if e.code in "MX"), None)
 
 
 def idiom_metrics(board: Board) -> None:
     def drop(m: Match) -> list[Item] | None:
         return m["rest"] if m.items[0].words in IDIOMS else None
 
-    board.replace(r"M(?P<rest>[MX])", drop)
-    plain = [item for item in board.items if item.code in "MX" and item.words not in IDIOMS]
+    board.replace(r"M(?P<rest>M)", drop)
+    plain = [item for item in board.items if item.code == "M" and item.words not in IDIOMS]
     listed = board.has(r"M\+M")
     if plain and not listed:
         board.items = [item for item in board.items if item.words not in IDIOMS]
@@ -112,6 +131,7 @@ def lists_of_values(board: Board) -> None:
         )
         return [joined([first, *m["join"], second], "V", value), *nouns_between]
 
+    board.replace(r"(?<=c)(?P<a>V)(?P<noun>[MXDE]?)(?P<join>[wf])(?P<b>V)", join)  # compare A with B
     board.take(r"(?P<a>V)(?P<noun>[MXDE]?)(?P<join>(?:[+/z]{1,2}w?[fbj]?)?)(?P<b>V)", join)
 
 
@@ -133,6 +153,8 @@ def metric_or_dimension(board: Board) -> None:
 
 def _carries_only(before: str, after: str, metrics: int) -> bool:
     """`orders from customers in the South`: the noun adds nothing to what is asked."""
+    if before.endswith("V"):
+        return metrics > 0 and not after.startswith("+")
     return metrics > 0 and before.endswith("f") and "M" in before and not after.startswith("+M")
 
 
@@ -143,12 +165,19 @@ def _counts(board: Board, at: int, metrics: int) -> bool:
     core = before.rstrip("VJ")
     if last == "q" or (len(before) > 1 and core[-2:-1] in (">", "<") and core[-1:] in "NKQ"):
         return not (last == "q" and after.startswith(("w>", "w^")) and False)
+    if core.endswith("^") and re.search(r"(^|[^bj])[DETU]", core):
+        return True
     if core.endswith("^"):
         return board.items[len(core) - 1].words.split()[-1] in MANY
-    if core[-1:] in ("W", "R", "N", "j") or core[-2:] in ("^N", "W^"):
+    asked = board.items[at - 1] if last == "W" else None
+    if asked and asked.words == "what" and board.items[at].start > asked.end:
+        return not after.startswith(("w", "W", "A", "^"))  # what were customers per region
+    if core[-1:] in ("W", "R", "N", "j") or core[-2:] in ("^N", "W^", "Ra", "Rj"):
         return False
-    if after.startswith(("w", "A")) and not after.startswith("wV"):
+    if after.startswith(("w", "A", "W")) and not after.startswith("wV"):
         return bool(metrics) and last == "+"
+    if re.match(r"\^(?!M?[1h])", after) and "M" not in before:
+        return False
     if last == "b":
         return _ranked_by(before) or _sorted_by(before)
     if last == "o":
@@ -228,7 +257,7 @@ def head_nouns(board: Board) -> None:
         apart = "z" in m["v"][-1].value.joins or board.has("[yc]")
         return m["v"] if others and (m.match["p"] or apart) else None
 
-    board.replace(r"(?P<v>(?P<p>[fzx!I]b?|[+/])?V)M(?!\+)", carried)
+    board.replace(r"(?P<v>(?P<p>[fzx!Iw]b?|[+/])?V)M(?!\+)", carried)
 
     def other(m: Match) -> list[Item] | None:
         return m["v"] if any(item.code == "M" for item in (*m.before, *m.after)) else None

@@ -2,12 +2,11 @@
 
 from nlqlib.nlq.catalog import Catalog
 from nlqlib.nlq.cue_board import Board, Match
-from nlqlib.nlq.cue_lexicon import lexicon, words_of
-from nlqlib.nlq.cue_nouns import ratio_over
+from nlqlib.nlq.cue_nouns import metric_called, ratio_over
 from nlqlib.nlq.cue_tags import NUMBERS, Item
 
 FLIPPED = {"gt": "lte", "gte": "lt", "lt": "gte", "lte": "gt"}
-_CUE = r"(?:[\^R]N?(?:[MJ]?[DETU])?|N[DETU]|1N|d|o(?:[bf]?[MDE])?|t|G|bT|iN?l?)"
+_CUE = r"(?:[\^R]N?(?:[MJ]?[DETU])?|N[DETU]|1N|d|o(?:[bf][MDE])?|t|G|bT|iN?l?)"
 
 
 def numbers_and_order(board: Board) -> None:
@@ -78,14 +77,8 @@ def _as_metric(board: Board, item: Item) -> Item | None:
     """A metric item; an adjective or verb as the metric it stands for."""
     if item.code == "M":
         return item
-    name = metric_called(board, item.value)
+    name = metric_called(board.catalog, item.value)
     return Item("M", name, item.start, item.end, item.words) if name else None
-
-
-def metric_called(board: Board, words: str) -> str | None:
-    """The metric of the catalog whose name or synonym is `words`."""
-    found = lexicon(board.catalog).at(words_of(words))
-    return next((e.value if e.code == "M" else e.value[0] for e in found if e.code in "MX"), None)
 
 
 def _fits(board: Board, metric: str, number: Item) -> bool:
@@ -130,6 +123,8 @@ def denied(board: Board) -> None:
     board.replace(rf"I[bfq]*(?P<cue>{_CUE}|[MDEXVP])", dropped)
     board.replace(rf"[!x]+[sfa]?(?P<cue>{_CUE})(?P<more>(?:[/+](?:{_CUE}))*)", dropped)
     board.replace(r"[!x][fa]?b(?P<cue>[DE])", lambda m: [])
+    if board.codes.count("M") > 1:
+        board.replace(r"(?<![wDE])![sfaq]?(?P<cue>M)(?![J>])", lambda m: [])
     board.items = [item for item in board.items if item.code not in "!I"]
 
 

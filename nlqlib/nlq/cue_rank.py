@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 from nlqlib.nlq.cue_board import Board, Match
-from nlqlib.nlq.cue_numeric import metric_called
+from nlqlib.nlq.cue_nouns import metric_called
 from nlqlib.nlq.cue_tags import Item
 
 SINGULAR = "DTA"
@@ -31,7 +31,9 @@ def adjectives(board: Board) -> None:
         if item.code != "J":
             out.append(item)
             continue
-        name = metric_called(board, item.value) or metric_called(board, item.words)
+        name = metric_called(board.catalog, item.value) or metric_called(board.catalog, item.words)
+        if item.value == "units sold" and any(i.code == "q" and i.words == "how much" for i in board.items):
+            name = metric_called(board.catalog, "sales") or name
         near = "^" in board.codes[max(0, at - 1) : at + 3] or "m" in board.codes[max(0, at - 1) : at + 2]
         if name:
             board.note("reserve", (name, near), "adjective", [item])
@@ -75,7 +77,8 @@ def rank_all(board: Board) -> None:
     """`rank all regions` is a sorted breakdown."""
 
     def sorted_all(m: Match) -> list[Item]:
-        board.note("sort", (None, None), "rank all", m.items)
+        if not board.all("sort"):
+            board.note("sort", (None, None), "rank all", m.items)
         return [item for item in m.items if item.code not in "Raj"]
 
     board.replace(r"R[fq]?[aj]", sorted_all)
@@ -159,7 +162,16 @@ def _limit(board: Board, entity: Item | None) -> None:
     if numbers:
         board.note("limit", int(numbers[0].value), "ranking", [numbers[0]])
         return
-    one = entity is None or entity.code in SINGULAR or bool(board.all("rank among"))
+    asked = next((item for item in board.items if item.code == "W"), None) if entity else None
+    among = re.match(r"[^DETU]*f[aW]*[DETU]", board.codes) is not None and board.codes[:1] in "fa"
+    single = (
+        among
+        and entity is not None
+        and asked is not None
+        and asked.start > entity.start
+        and asked.words != "which ones"
+    )
+    one = entity is None or entity.code in SINGULAR or single or bool(board.all("rank among"))
     board.note("limit", 1 if one else DEFAULT, "ranking default", [entity] if entity else [])
 
 

@@ -146,6 +146,12 @@ class _Tagger:
         """Can a phrase that could be `entries` be this `entry` here?"""
         before = self.found[-1].code if self.found else ""
         doubtful = any(other.code == "." for other in entries)
+        if entry.code == "b" and before in ("^", "N", "W", "R", "j") and end - at > 1:
+            return not any(e.code == "D" for e in self.lexicon.at((self.tokens[at].text,)))
+        if entry.code == "b" and before in ("f", "x", "z", "/", "+") and end - at > 1:
+            return not any(e.code == "V" for e in self.lexicon.at((self.tokens[at].text,)))
+        if entry.code == "V" and any(token.apart for token in self.tokens[at + 1 : end]):
+            return False
         if entry.code == ">":
             return self._number_next(end, strict="^" in {e.code for e in entries})
         if entry.code == "<":
@@ -160,7 +166,8 @@ class _Tagger:
             return not self._document(at, end)
         if doubtful and entry.code in "DE":
             named = len(self.found) > 1 and before in "MJ" and self.found[-2].code == "^"
-            return named or (before != "" and before in "bjW^NRaV")
+            subject = not before and any(e.code in "wA^" for e in self._entries_at(end))
+            return named or subject or (before != "" and before in "bjW^NRaV")
         if doubtful and entry.code == "M":
             return before != "" and before in "q^>NK"
         if entry.code == "b" and any(other.code == "B" for other in entries) and self._number_next(end):
@@ -205,11 +212,10 @@ class _Tagger:
         following = self._entries_at(end)
         if any(e.code in "DE" and e.value == dimension for e in following):
             return True
+        open_end = end == len(self.tokens) or end in self.periods
+        closed = open_end or any(e.code in "b+z/dfspCx!V" for e in following)
         return (
-            before != ""
-            and before in "fx="
-            and not any(e.code in "MDEXV" for e in following)
-            and end == len(self.tokens)
+            closed and before != "" and before in "fxz+/!wWC" and not any(e.code in "MDEX" for e in following)
         )
 
     def _entries_at(self, at: int) -> Sequence[Entry]:
@@ -226,7 +232,9 @@ class _Tagger:
                 (
                     end
                     for words, end in self._spellings(at)
-                    if len(words) > 1 and any(e.code == "V" for e in self.lexicon.at(words))
+                    if len(words) > 1
+                    and any(e.code == "V" for e in self.lexicon.at(words))
+                    and not any(token.apart for token in self.tokens[at + 1 : end])
                 ),
                 at + 1,
             )

@@ -7,7 +7,7 @@ sentences that give orders to a model are blanked before: they are no part of wh
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 MONTHS = [
     "january",
@@ -48,16 +48,20 @@ class Token:
     end: int
     base: str = ""
     """The text without a possessive: `year` of `year's`; empty where there is none."""
+    apart: bool = False
+    """Does a comma, a colon or the end of a sentence stand before it?"""
 
 
 def tokens(question: str, mixed: bool = False) -> tuple[Token, ...]:
     """The words of `question`, in order; what `blanked` takes away has none."""
     text, places = _folded(blanked(question, mixed))
     found = []
+    last = 0
     for match in _WORD.finditer(text):
         token = _token(match, text, places)
         if token is not None:
-            found.append(token)
+            found.append(replace(token, apart=any(c in text[last : match.start()] for c in ",;:.?!\n")))
+            last = match.end()
     return tuple(found)
 
 
