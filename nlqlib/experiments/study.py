@@ -32,6 +32,8 @@ class Spec:
     kind: Kind = "point"
     requests: int = 0
     concurrency: int = 1
+    about_s: float | None = None
+    """Wall time in seconds, where more than its requests decides it; `None`: the plan counts those."""
 
 
 @dataclass(frozen=True)
