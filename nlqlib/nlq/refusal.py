@@ -23,6 +23,10 @@ NO_METRIC = "no metric is named"
 """The grammar's word for a question without one."""
 NAMES = "MDEXVAGTUNKQ?jq^"
 """Codes of what may follow a split: names, units of time, numbers, and words that lead to one of them."""
+PART = re.compile(r"[MX][^MXb]*b[DE]")
+"""A metric with its split: `revenue by region`."""
+BEFORE_NOW = frozenset({"now", "already", "earlier", "yesterday", "today", "first", "previously", "before"})
+"""Words of somebody who speaks of an older question before the one that is asked."""
 FORECAST = re.compile(r"(?:forecast|predict|project)(?:s|ed|ing|ion|ions)?")
 AHEAD = frozenset({"next", "upcoming", "coming", "following"})
 NOTHING_ASKED = "nothing is asked for: name a metric, such as revenue by region in 2024"
@@ -64,6 +68,9 @@ def refusal(question: str, catalog: Catalog) -> Refusal | None:
     missing = (
         _missing(items) or _proper(items, words, question) or _swallowed(items, words) or _ahead(items, words)
     )
+    several = _several(items, words, question)
+    if several and not missing:
+        return several
     if missing:
         return Refusal(_no_such(missing.kind, missing.words, catalog), missing.span(words))
     if reading.intent is not None:
@@ -144,6 +151,22 @@ def _ahead(items: Sequence[Item], words: Sequence[Token]) -> Missing | None:
         if _asked_for(before, items, start):
             said = f"{words[start].text} {words[item.start].text}"
             return Missing("time to come", said, start, item.end)
+    return None
+
+
+def _several(items: Sequence[Item], words: Sequence[Token], question: str) -> Refusal | None:
+    """Two questions at once, each with a metric and a split of its own that differ from the other's.
+
+    A question that corrects itself, or says what is not wanted, is one: there the last instruction wins.
+    """
+    corrected = re.search("[C!IO]", codes(items)) or any(word.text in BEFORE_NOW for word in words)
+    found = [] if corrected else list(PART.finditer(codes(items)))
+    for one, other in pairwise(found):
+        between = question[words[items[one.end() - 1].start].end : words[items[other.start()].start].start]
+        joined = "+" in codes(items)[one.end() : other.start()] or re.search(r"[.?!;]\s", between)
+        splits = [items[match.end() - 1].value for match in (one, other)]
+        if joined and splits[0] != splits[1]:
+            return Refusal("these are two questions, split in different ways: ask one at a time")
     return None
 
 
