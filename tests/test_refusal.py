@@ -79,7 +79,7 @@ def test_what_the_catalog_does_not_have_is_refused_by_name(question: str, reason
         "revenue by region in 2024 in thousands",
         "revenue by region, no, I mean refunds by channel",
         "I do not want revenue by region. I want orders by channel.",
-        "Yesterday you gave me revenue by region. Today I need orders by channel.",
+        "We already have revenue by region; now I need orders by channel.",
         "revenue by region and channel. Only for 2024, please.",
         "revenue by region and orders by region",
         "I look at revenue by region every week. Show me 2024.",
