@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from nlqlib.records import Json
 
@@ -10,6 +10,10 @@ CODE_FIELDS = ("fingerprint", "provenance")
 """Fields of a body that change with the code alone."""
 SHOWN = 8
 """Moved metrics shown per point; the rest are counted."""
+
+
+Verdict = Literal["reproduced", "changed", "new"]
+TOLERANT, WITHIN = "reproduced_if", "within its tolerance"
 
 
 class Bodied(Protocol):
@@ -26,7 +30,7 @@ class Bodied(Protocol):
 class Comparison:
     """What a second measurement says of the first."""
 
-    verdict: Literal["reproduced", "changed", "new"]
+    verdict: Verdict
     moved: tuple[str, ...] = ()
     """One text per metric or part that differs."""
     note: str | None = None
@@ -39,13 +43,49 @@ class Comparison:
 
 
 def compare(measured: Bodied, retained: Bodied | None) -> Comparison:
-    """`reproduced` when the bodies are equal byte for byte, what names the code aside; else `changed`."""
+    """`reproduced` when the bodies are equal byte for byte, what names the code aside; else `changed`.
+
+    No two runs in real time are equal: a body whose `results` hold `reproduced_if` says itself what has to
+    come back: `equal` (names of results) and `within` (a metric's name and stat → relative difference).
+    """
     if retained is None:
         return Comparison("new")
     old, new = _comparable(retained.body), _comparable(measured.body)
     if _text(old) == _text(new):
         return Comparison("reproduced", note=retained.note)
+    if told := _told(old, new):
+        moved = _beyond(old, new, told)
+        verdict: Verdict = "changed" if moved else "reproduced"
+        return Comparison(verdict, tuple(moved), retained.note or (None if moved else WITHIN))
     return Comparison("changed", tuple(_moved(old, new)), retained.note)
+
+
+def _told(old: Json, new: Json) -> Json | None:
+    """What both bodies ask of each other; `None` where they do not agree on it."""
+    mine, other = (body["results"].get(TOLERANT) for body in (new, old))
+    return dict(mine) if mine and mine == other else None
+
+
+def _beyond(old: Json, new: Json, told: Json) -> list[str]:
+    """Metrics further apart than told, then results that are not equal, then the counts of requests."""
+    before, after, within = _values(old), _values(new), told["within"]
+    judged = {
+        n: within[f"{n[0]} {n[1]}"]
+        for n in sorted(before.keys() | after.keys())
+        if f"{n[0]} {n[1]}" in within
+    }
+    pairs = [(n, before.get(n), after.get(n), share) for n, share in judged.items()]
+    moved = [_movement(n, a, b) for n, a, b, share in pairs if _apart(a, b, share)]
+    for name in told.get("equal", ()):
+        if old["results"].get(name) != new["results"].get(name):
+            moved.append(f"{name}: {_text(old['results'].get(name))} → {_text(new['results'].get(name))}")
+    return moved + (["requests differ"] if old["requests"] != new["requests"] else [])
+
+
+def _apart(before: float | None, after: float | None, share: float) -> bool:
+    if before is None or after is None:
+        return before is not after
+    return abs(after - before) > share * max(abs(before), abs(after))
 
 
 def _comparable(body: Json) -> Json:
@@ -56,7 +96,7 @@ def _comparable(body: Json) -> Json:
     return {**kept, "samples": samples, "scrapes": scrapes}
 
 
-def _text(body: Json) -> str:
+def _text(body: Any) -> str:
     return json.dumps(body, sort_keys=True)
 
 
