@@ -8,9 +8,10 @@ from nlqlib.analysis.kv import InFlight, ModelShape
 from nlqlib.artifacts import Record
 from nlqlib.experiments.arm import Arm, arm, measure
 from nlqlib.experiments.arm import points as planned
+from nlqlib.experiments.asking import requests
+from nlqlib.experiments.conditions import CONDITIONS
 from nlqlib.experiments.model_data import Machine, UnknownModelError, machine, model_shape
 from nlqlib.experiments.questions import load_questions
-from nlqlib.experiments.semantics import CONDITIONS, requests
 from nlqlib.experiments.study import Spec, Study
 from nlqlib.experiments.sweep import SET, levels
 from nlqlib.nlq.catalog import load_catalog
