@@ -8,8 +8,7 @@ from nlqlib.analysis.kv import InFlight, ModelShape
 from nlqlib.artifacts import Record
 from nlqlib.experiments.arm import Arm, arm, measure
 from nlqlib.experiments.arm import points as planned
-from nlqlib.experiments.asking import requests
-from nlqlib.experiments.conditions import CONDITIONS
+from nlqlib.experiments.conditions import CONDITIONS, requests
 from nlqlib.experiments.model_data import Machine, UnknownModelError, machine, model_shape
 from nlqlib.experiments.questions import load_questions
 from nlqlib.experiments.study import Spec, Study

@@ -14,8 +14,7 @@ from typing import Literal
 
 from nlqlib.analysis.window import Scrape
 from nlqlib.artifacts import Measured, Record
-from nlqlib.experiments.asking import requests
-from nlqlib.experiments.conditions import CONDITIONS
+from nlqlib.experiments.conditions import CONDITIONS, requests
 from nlqlib.experiments.questions import load_questions, question_workload
 from nlqlib.experiments.study import Spec, Study
 from nlqlib.experiments.sweep_result import measured

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 
-from nlqlib.experiments.asking import requests
-from nlqlib.experiments.conditions import CONDITIONS
+from nlqlib.experiments.conditions import CONDITIONS, requests
 from nlqlib.experiments.questions import load_questions
 from nlqlib.load.closed_loop import LoadRun, closed_loop, cycled
 from nlqlib.load.sampling import Sampler
