@@ -29,7 +29,14 @@ DEV = rows(paths.DATA / "questions" / "dev.jsonl")
 
 @pytest.fixture(scope="module")
 def catalog() -> Catalog:
-    names = {1001: "Ann Lee", 1002: "Ann Lee", 1003: "Bo O'Neil", 1004: "Cy Diaz"}
+    names = {
+        1001: "Ann Lee",
+        1002: "Ann Lee",
+        1003: "Bo O'Neil",
+        1004: "Cy Diaz",
+        1010: "Di Fox",
+        1017: "Ed Ray",
+    }
     return CATALOG.with_values({"customer": names})
 
 

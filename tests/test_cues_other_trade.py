@@ -1,4 +1,4 @@
-"""The grammar reads another trade from its catalog alone, and questions with metrics or dimensions swapped."""
+"""The grammar reads another trade from its catalog alone, and questions with names in them swapped."""
 
 import json
 import re
@@ -53,7 +53,7 @@ DIMENSIONS = {"region": "channel", "channel": "customer segment", "customer segm
 DIMENSIONS |= {"category": "region"}
 PLURALS = {"regions": "channels", "channels": "segments", "segments": "categories", "categories": "regions"}
 PLURALS |= {"customer segments": "categories"}
-PHRASES = re.compile("product categor|minus")
+PHRASES = re.compile("product categor|minus|Net ")
 """Words that make another name together with those around them."""
 
 

@@ -151,6 +151,11 @@ def metric_or_dimension(board: Board) -> None:
     board.items = [item for item in board.items if item.code != "_"]
 
 
+def item_words(board: Board, at: int) -> str:
+    """The first word of the item at `at`."""
+    return board.items[at].words.split(" ")[0]
+
+
 def _carries_only(before: str, after: str, metrics: int) -> bool:
     """`orders from customers in the South`: the noun adds nothing to what is asked."""
     if before.endswith("V"):
@@ -168,7 +173,8 @@ def _counts(board: Board, at: int, metrics: int) -> bool:
     if core.endswith("^") and re.search(r"(^|[^bj])[DETU]", core):
         return True
     if core.endswith("^"):
-        return board.items[len(core) - 1].words.split()[-1] in MANY
+        mark = board.items[at - 1]
+        return last == "^" and mark.words.split()[-1] in MANY and mark.following == item_words(board, at)
     asked = board.items[at - 1] if last == "W" else None
     if asked and asked.words == "what" and board.items[at].start > asked.end:
         return not after.startswith(("w", "W", "A", "^"))  # what were customers per region
@@ -177,6 +183,8 @@ def _counts(board: Board, at: int, metrics: int) -> bool:
     if after.startswith(("w", "A", "W")) and not after.startswith("wV"):
         return bool(metrics) and last == "+"
     if re.match(r"\^(?!M?[1h])", after) and "M" not in before:
+        return False
+    if not before and after.startswith("bM"):
         return False
     if last == "b":
         return _ranked_by(before) or _sorted_by(before)
@@ -205,13 +213,14 @@ def missing_values(board: Board) -> None:
 
     board.replace(r"[fx!]+Z[DE]?|Z", lambda m: _unnamed(board, m))
     board.replace(r"[x!][MXfwaA]*(?:!a?k?(?P<d>[DE])k?)", lambda m: noted("not_null", m))
-    board.replace(r"x[MXfwaA]*(?:u(?P<d>[DE])|(?P<e>[DE])u)", lambda m: _excluded_missing(board, m))
+    board.replace(r"[x!][MXfwaA]*(?:u(?P<d>[DE])|(?P<e>[DE])u)", lambda m: _excluded_missing(board, m))
     board.replace(
         r"(?:f[DE]w?)?![aw]?k?(?P<d>[DE])k?(?![VzN])",
         lambda m: None if m["d"][0].value is None else noted("is_null", m),
     )
     board.replace(r"(?:[wfA]+)?(?:u(?P<d>[DE])|(?P<e>[DE])u)", lambda m: _missing(board, m))
     board.replace(r"(?:[wfA]+)?k(?P<d>[DE])|[wfA]*w(?P<e>[DE])k", lambda m: _known(board, m))
+    board.replace(r"(?:f(?P<head>[MDE]))?(?P<w>w)(?P<d>D)(?![VMzN])", lambda m: _having(board, m))
     board.replace(r"(?P<d>[DE])k", lambda m: noted("not_null", m) if m.codes_before()[-1:] != "b" else None)
     board.items = [item for item in board.items if item.code not in "uk"]
 
@@ -229,6 +238,16 @@ def _either(m: Match) -> str:
 
 def _excluded_missing(board: Board, m: Match) -> list[Item]:
     board.note("filter", (_either(m), "not_null", ()), "missing values", m.items)
+    return []
+
+
+def _having(board: Board, m: Match) -> list[Item] | None:
+    """`orders that have a region`: not_null, where some have none."""
+    dimension = m["d"][0].value
+    said = m["w"][0].words.split()[-1:] in (["have"], ["has"], ["had"])
+    if not said or not board.catalog.dimensions[dimension].nullable:
+        return None
+    board.note("filter", (dimension, "not_null", ()), "missing values", m.items)
     return []
 
 

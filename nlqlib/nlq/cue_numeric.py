@@ -54,9 +54,14 @@ def thresholds(board: Board) -> None:
     def one(m: Match) -> list[Item] | None:
         return told((m["op"][0].value,), m["n"], m, m["ahead"], m["behind"])
 
+    def direct(m: Match) -> list[Item] | None:
+        metric = _as_metric(board, m["ahead"][0])
+        return one(m) if metric and _fits(board, metric.value, m["n"][0]) else None
+
     number = f"[{NUMBERS}]"
     ahead, behind = r"(?P<ahead>(?:[MJ][wvf]{0,2})?)", r"(?P<behind>(?:[fq]{0,2}[MJ])?)"
     board.replace(rf"w?{ahead}w?B(?P<n>{number})[+f/]?(?P<k>{number}){behind}", between)
+    board.replace(rf"w?(?P<ahead>[MJ])(?P<op>>)(?P<n>{number})", direct)
     board.replace(rf"w?{ahead}w?(?P<op>>)(?P<n>{number}){behind}", one)
     board.replace(rf"w?{ahead}w?(?P<n>{number})(?P<op><){behind}", one)
     board.replace(rf"w?{ahead}w?(?P<n>{number})(?P<behind>[fq]?M)(?P<op><)", one)
@@ -138,9 +143,9 @@ def sorts(board: Board) -> None:
 
     def direction(m: Match) -> list[Item]:
         cue = next(item for item in m.items if item.code == "^")
-        return [Item("d", cue.value, m.items[0].start, m.items[-1].end)]
+        return [Item("d", cue.value, m.items[0].start, m.items[-1].end), *m["noun"]]
 
-    board.replace(r"[w]?\^[MJ]?[1h]", direction)
+    board.replace(r"[w]?\^[MJ]?(?P<noun>[DE]?)[1h]", direction)
     board.replace(r"H\^(?:M|J)?", direction)
 
     def by(m: Match) -> list[Item] | None:

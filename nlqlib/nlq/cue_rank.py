@@ -9,6 +9,7 @@ from nlqlib.nlq.cue_tags import Item
 
 SINGULAR = "DTA"
 DEFAULT = 5
+PLURAL_VERBS = frozenset({"are", "were", "have", "do"})
 
 
 def ranks(board: Board) -> None:
@@ -81,6 +82,11 @@ def rank_all(board: Board) -> None:
             board.note("sort", (None, None), "rank all", m.items)
         return [item for item in m.items if item.code not in "Raj"]
 
+    def series(m: Match) -> list[Item]:
+        board.note("grain", m["u"][0].value, "rank all", m.items)
+        return sorted_all(m)[:-1]
+
+    board.replace(r"R[fq]?[aj](?P<u>[TU])", series)
     board.replace(r"R[fq]?[aj]", sorted_all)
     board.replace(r"a[DE]f?R", sorted_all)
     board.replace(r"aR(?=[fb]?[DE])", sorted_all)
@@ -158,21 +164,25 @@ def _rank_metric(board: Board) -> Item | None:
 
 
 def _limit(board: Board, entity: Item | None) -> None:
-    numbers = [item for item in board.items if item.code == "N"]
+    """A number, else one for a noun in the singular, else five. `which of our regions is …` asks for one."""
+    single = entity is not None and _asks_for_one(board, entity)
+    numbers = [] if single else [item for item in board.items if item.code == "N"]
     if numbers:
         board.note("limit", int(numbers[0].value), "ranking", [numbers[0]])
         return
-    asked = next((item for item in board.items if item.code == "W"), None) if entity else None
-    among = re.match(r"[^DETU]*f[aW]*[DETU]", board.codes) is not None and board.codes[:1] in "fa"
-    single = (
-        among
-        and entity is not None
-        and asked is not None
-        and asked.start > entity.start
-        and asked.words != "which ones"
-    )
-    one = entity is None or entity.code in SINGULAR or single or bool(board.all("rank among"))
+    alone = entity is None or (entity.code in SINGULAR and (board.has(r"\^") or not board.has("R")))
+    one = alone or single or bool(board.all("rank among"))
     board.note("limit", 1 if one else DEFAULT, "ranking default", [entity] if entity else [])
+
+
+def _asks_for_one(board: Board, entity: Item) -> bool:
+    """`which of the channels has …`, `of all channels, which one …`: one of several named in the plural."""
+    asked = next((item for item in board.items if item.code == "W"), None)
+    if asked is None or entity.code not in "EU" or asked.words == "which ones":
+        return False
+    if asked.start < entity.start:
+        return asked.words == "which of" and entity.following not in PLURAL_VERBS
+    return board.codes[:1] in ("f", "a") and re.match(r"[^DETU]*f[aWN]*[DETU]", board.codes) is not None
 
 
 def time_buckets(board: Board) -> None:

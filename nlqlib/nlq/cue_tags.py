@@ -5,7 +5,7 @@ word that nothing explains is an item `?`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nlqlib.nlq.catalog import Catalog
@@ -54,6 +54,8 @@ class Item:
     start: int
     end: int
     words: str = ""
+    following: str = ""
+    """The word behind it."""
 
 
 def codes(items: Sequence[Item]) -> str:
@@ -84,7 +86,8 @@ class _Tagger:
         while at < len(self.tokens):
             item = self._item(at)
             if item.code != ".":
-                self.found.append(item)
+                following = self.tokens[item.end].text if item.end < len(self.tokens) else ""
+                self.found.append(replace(item, following=following))
             at = item.end
         return tuple(self.found)
 

@@ -46,6 +46,8 @@ def grains(board: Board) -> None:
 
     board.replace(r"(?:[fbj]*)G", noted)
     board.replace(r"[bj][fjR]?[TU]", noted)
+    if not board.has("R"):
+        board.replace(r"f?a[TU]", noted)
 
     def trend(m: Match) -> list[Item]:
         unit = next((item.value for item in m.items if item.code == "t" and item.value != "trend"), None)
