@@ -227,6 +227,18 @@ def test_a_client_that_cannot_offer_the_load_is_the_limit() -> None:
     assert "only 5 of 8 were ever in flight" in diagnose(few).sentence
 
 
+def test_a_client_that_hiccuped_once_is_a_reservation_and_no_verdict() -> None:
+    late = Rule("client: event-loop lag p99 (s)", 0.04, 0.01, False)
+    rows = sweep(Site(lambda: Slots(constant(0.2)), network_s=0.0))
+    found = diagnose(
+        [replace(from_outside(r), client_rules=(late,) if r.concurrency == 2 else ()) for r in rows]
+    )
+    assert found.verdict == "batching works"
+    assert any("the client was a suspect" in r for r in found.reservations)
+    every = diagnose([replace(from_outside(row), client_rules=(late,)) for row in rows])
+    assert every.verdict == "batching works" and every.marked  # it scaled as one alone promised
+
+
 def test_a_busy_client_does_not_hide_a_limit_that_was_reached_before() -> None:
     busy = Rule("client: share of a core", 0.99, 0.9, False)
     rows = sweep(Site(Twin, router=4))

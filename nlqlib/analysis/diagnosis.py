@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 from nlqlib.analysis.diagnosis_burst import burst
 from nlqlib.analysis.diagnosis_cause import Cause, Kind
-from nlqlib.analysis.diagnosis_decision import KV_FULL, REFUSALS, REJECTED, Findings, decide
+from nlqlib.analysis.diagnosis_decision import KV_FULL, REFUSALS, Findings, decide
 from nlqlib.analysis.diagnosis_layers import LayerName, inside
 from nlqlib.analysis.diagnosis_levels import SweepLevel, noise, pooled, totals
 from nlqlib.analysis.diagnosis_remedies import remedies
@@ -92,13 +92,16 @@ def diagnose(
         return _nothing(every, usable, stairs)
     found = _findings(sound, noise(r for r in levels if r.invalid is None), stairs, max_num_seqs)
     cause = decide(found)
-    doubts = _reservations(every, sound, staircase) + ((cause.caveat,) if cause.caveat else ()) + tuple(lost)
-    return _diagnosis(found, cause, doubts, stairs)
+    doubts = [*_reservations(every, sound, staircase), *lost]
+    doubts += [cause.caveat] if cause.caveat else []
+    if found.view.client_complaints and cause.kind != "client-limited":
+        doubts.append("the client was a suspect: " + "; ".join(found.view.client_complaints))
+    return _diagnosis(found, cause, tuple(doubts), stairs)
 
 
 def _sound(usable: tuple[SweepLevel, ...]) -> tuple[SweepLevel, ...]:
     """Levels whose successes stand for the endpoint: mostly successful, or refused by a limit on purpose."""
-    grows = bool(usable) and usable[0].failed_share <= REJECTED
+    grows = bool(usable) and usable[0].failed_share <= MOST_FAILED
     on_purpose = [r for r in usable if grows and set(r.failures) <= set(REFUSALS)]
     return tuple(r for r in usable if r.failed_share <= MOST_FAILED or r in on_purpose)
 

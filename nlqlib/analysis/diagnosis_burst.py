@@ -6,6 +6,7 @@ in turn and then decodes together rises too, but from a higher beginning: its fi
 decode. The intercept of the line, in units of its slope, tells the two apart.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -22,6 +23,8 @@ CLEAR_RISE = 0.5
 """A rise this large is a queue, whatever the lengths of the answers."""
 EVEN = 0.15
 """Relative spread of lone latencies up to which a first step can be counted."""
+SHORT_OF = 0.75
+"""A rise that surely stays below this share of what a limit would make it rules the limit out."""
 GAP = 0.3
 """A step: nothing ends for this share of the first step's time."""
 
@@ -31,8 +34,8 @@ ONE_LINE = 1.5
 """With a corner below it both explanations are one: requests are taken in turn, and nothing is common."""
 APART = 0.2
 """Two explanations whose intercepts differ by less, in corners, cannot be told apart."""
-STEP_MATCH = 0.35
-"""The first step and the corner of the curve are one K when they differ by no more than this share."""
+FIRST = 1.9
+"""All of a first step end within this factor of its first end."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ def burst(
     relative standard deviation of a lone request's latency, which completions without a queue show too.
     """
     ends = np.asarray(bursts[-1], dtype=np.float64)
-    rise, low = _rise(ends)
+    rise, (low, high) = _rise(ends)
     in_order = np.sort(ends)
     # connections may shuffle the order on the way; then only the spread of completions shows the queue
     unordered, _ = _rise(in_order)
@@ -71,27 +74,32 @@ def burst(
         return _queued(len(ends), rise, step, corner, place, "rise with the order of sending")
     if unordered >= CLEAR_RISE + 2 * spread:
         return _queued(len(ends), unordered, step, corner, None, "spread far wider than answers alone")
-    if unordered <= CLEAR_RISE + spread:
+    if unordered <= CLEAR_RISE + spread and high < SHORT_OF * _due(len(ends), corner):
         return Burst("together", len(ends), rise, None, f"{len(ends)} sent at once come back together")
     return Burst("unclear", len(ends), rise, step, "completions spread, but not in the order of sending")
 
 
-def _rise(ends: Floats) -> tuple[float, float]:
-    """Rise over the burst and the lower end of its interval, in mean completion times."""
+def _due(n: int, corner: float | None) -> float:
+    """The rise behind a limit of `corner`; without one nothing is due, and nothing need be ruled out."""
+    return math.inf if corner is None else 2 * (n - corner) / (n + corner)
+
+
+def _rise(ends: Floats) -> tuple[float, Interval]:
+    """Rise over the burst and its interval, in mean completion times."""
     fit = line(range(len(ends)), ends, CERTAIN)
     assert fit is not None and fit.slope_interval is not None
     unit = (len(ends) - 1) / float(ends.mean())
-    return fit.slope * unit, fit.slope_interval.low * unit
+    return fit.slope * unit, Interval(fit.slope_interval.low * unit, fit.slope_interval.high * unit)
 
 
 def _first_step(ends: Floats) -> int | None:
-    """How many end before the first gap in which half a first step passes without an end."""
-    for j in range(1, len(ends)):
-        if ends[j] - ends[j - 1] >= GAP * ends[0]:
-            return j
-        if ends[j] > 1.9 * ends[0]:
-            return None
-    return None
+    """How many end before the first gap, if as many end between it and the next one."""
+    gaps = np.flatnonzero(np.diff(ends) >= GAP * ends[0]) + 1
+    if not len(gaps) or ends[gaps[0] - 1] > FIRST * ends[0]:
+        return None
+    first = int(gaps[0])
+    second = int(gaps[1]) - first if len(gaps) > 1 else len(ends) - first
+    return first if second == first or (len(gaps) == 1 and second < first) else None
 
 
 def _queued(
@@ -99,7 +107,8 @@ def _queued(
 ) -> Burst:
     """A queue: behind a limit, or prompts in turn before a common decode?"""
     said = f"{n} sent at once: completions {how} ({rise:.2f} mean times)"
-    if step is not None and (corner is None or abs(step - corner) <= STEP_MATCH * corner):
+    # prompts taken in turn come one by one as well, but then the curve's corner lies elsewhere
+    if step is not None and (step > 1 or corner is None or corner < ONE_LINE):
         steps = "one after another" if step == 1 else f"the first {step} together"
         return Burst("steps", n, rise, step, f"{said}, {steps}", True)
     if corner is None or corner < ONE_LINE:

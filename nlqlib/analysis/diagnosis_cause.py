@@ -17,6 +17,8 @@ Kind = Literal[
 ]
 GAINS = 1.2
 """Throughput must grow by this factor over the sweep before concurrency can be said to buy anything."""
+VAGUE = 0.5
+"""An interval wider than this share of the limit leaves the number open."""
 ONE = 1.5
 """A corner below it is a limit of one; the time spent outside the limit overlaps and moves it a little."""
 
@@ -65,6 +67,8 @@ def limited(
     kind: Kind = "serialised upstream" if limit == 1 else "limited"
     if within is not None and (within.high > limit + 0.5 or within.low < limit - 0.5):
         why += f"; the curve puts the limit between {within.low:.1f} and {within.high:.1f}"
+        if within.high - within.low > VAGUE * limit:
+            caveat = caveat or "the number is vague: repeat the levels around it, with more requests"
     else:
         within = None
     return Cause(kind, why, following, limit, within, layer, seen=seen, caveat=caveat)

@@ -18,6 +18,10 @@ WIDEST = 4
 """The largest concurrency must be this many times the smallest, or no curve was drawn."""
 REJECTED = 0.1
 """A share of 429 and 503 that grows beyond this with concurrency is a limit that refuses, not queues."""
+REFUSES = 0.75
+"""Of the requests in flight, at most this share is served where the others are refused for a limit."""
+SCALES = 0.8
+"""Scaling efficiency that leaves no room for a client that limits."""
 KV_FULL = 0.95
 """Above this share of the KV cache in use, memory decides how many run."""
 REFUSALS = ("http_429", "http_503")
@@ -71,11 +75,12 @@ def _replicas(found: Findings) -> Cause | None:
 def _rejections(found: Findings) -> Cause | None:
     """An endpoint that refuses what exceeds its limit: what succeeds stays at K by Little's law."""
     shares = {r.concurrency: sum(r.failures.get(o, 0) for o in REFUSALS) / r.n for r in found.levels}
-    refusing = [r for r in found.levels if shares[r.concurrency] > REJECTED and r.occupancy]
-    if len(refusing) < 2 or min(shares.values()) > REJECTED / 5 or refusing[-1] is not found.levels[-1]:
+    usual = min(shares.values())
+    refusing = [r for r in found.levels if shares[r.concurrency] > usual + REJECTED and r.occupancy]
+    if not refusing or refusing[-1] is not found.levels[-1]:
         return None
-    inside = [r.occupancy or 0.0 for r in refusing]
-    if max(inside) > (1 + MEETS) * min(inside):
+    inside = [r.good_in_flight or r.occupancy or 0.0 for r in refusing]
+    if max(inside) > (1 + MEETS) * min(inside) or inside[-1] > REFUSES * found.largest:
         return None
     k = sum(inside) / len(inside)
     why = f"from {refusing[0].concurrency} in flight on it refuses the rest with 429 or 503, and about "
@@ -95,7 +100,7 @@ def _client(found: Findings) -> Cause | None:
         following = "let the pool hold at least twice the largest concurrency and repeat the sweep"
         limit = round(k) if k else None
         return Cause("client-limited", why, following, limit, layer="client", seen=True)
-    if view.complained_from is None or _flat_before(found, view.complained_from):
+    if view.complained_from is None or _flat_before(found, view.complained_from) or _scales(found):
         return None
     why = "the client did not offer the load: " + "; ".join(view.client_complaints[:3])
     following = "spread the load over several client processes and repeat the levels it could not offer"
@@ -104,18 +109,25 @@ def _client(found: Findings) -> Cause | None:
 
 def _tighter(found: Findings, pool: float | None) -> bool:
     """Something behind the pool admits clearly fewer than the pool does."""
-    k, shape = found.view.starved_at, found.shape
-    if pool is None:
+    shape = found.shape
+    if pool is None or shape is None or shape.plateau_from is None:
         return False
-    if k is not None:
-        return k < (1 - MEETS) * pool
-    return shape is not None and shape.plateau_from is not None and shape.corner < (1 - MEETS) * pool
+    return shape.corner < (1 - MEETS) * pool
 
 
 def _flat_before(found: Findings, concurrency: int) -> bool:
     """Throughput had stopped growing well before the client became a suspect."""
     begins = found.shape.plateau_from if found.shape else None
     return begins is not None and sum(begins < r.concurrency < concurrency for r in found.levels) >= 1
+
+
+def _scales(found: Findings) -> bool:
+    """The largest concurrency reaches nearly what one alone promises: whoever was slow, it cost little."""
+    shape = found.shape
+    if shape is None:
+        return False
+    growth = shape.concurrency[-1] / shape.concurrency[0]
+    return shape.throughput[-1] >= SCALES * growth * shape.throughput[0]
 
 
 def _queues(found: Findings) -> Cause | None:
@@ -125,8 +137,7 @@ def _queues(found: Findings) -> Cause | None:
         return None
     if held.layer == "engine":
         return _scheduler(found, held)
-    k = _exact(held.admits, found.view.starved_at)
-    k = _exact(k, float(found.burst.at_once) if found.burst and found.burst.at_once else None)
+    k = _counted(found, held.admits)
     if k is None:
         k = found.shape.corner if found.shape else 1.0
     share = "some" if held.share is None else f"{held.share:.0%}"
@@ -149,11 +160,15 @@ def _lift(held: Holding, largest: int) -> str:
     )
 
 
-def _exact(estimate: float | None, counted: float | None) -> float | None:
-    """The count where it and the estimate agree, else the estimate."""
-    if estimate is None or counted is None:
-        return estimate if counted is None else counted
-    return counted if abs(counted - estimate) <= max(0.6, MEETS * estimate) else estimate
+def _counted(found: Findings, estimate: float | None) -> float | None:
+    """K counted in the engine or in the burst; else `estimate`, to which the way to the limit adds."""
+    view, replicas = found.view, found.levels[-1].seen_replicas or 1
+    k = view.starved_at if view.starved_firm else None
+    # of several replicas perhaps one alone shows its metrics
+    part = replicas > 1 and estimate and k and abs(k * replicas / estimate - 1) <= MEETS
+    if k is not None and not part:
+        return k
+    return float(found.burst.at_once) if found.burst and found.burst.at_once else estimate
 
 
 def _scheduler(found: Findings, held: Holding) -> Cause:
@@ -174,7 +189,8 @@ def _starved(found: Findings) -> Cause | None:
     """The engine runs no more, nobody waits in it, and throughput does not grow either."""
     k, shape = found.view.starved_at, found.shape
     # short requests slip through between two samples: then throughput exceeds what so few could do
-    if k is None or (shape is not None and shape.corner > (1 + MEETS) * max(k, 1.0)):
+    beyond = shape is not None and k is not None and shape.corner > (1 + MEETS) * max(k, 1.0)
+    if k is None or (beyond and not found.view.starved_firm):
         return None
     why = f"the engine never runs more than {k:g} of {found.largest} in flight, and none waits in it"
     if found.view.sees_gateway:

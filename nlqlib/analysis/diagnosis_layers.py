@@ -22,6 +22,8 @@ SHORT = 0.85
 """The engine was given fewer than it could have been: less than this share of N."""
 SAME = 1.15
 """Two levels run the same number when they differ by no more than this factor."""
+FIRM = 0.7
+"""Mean over largest number running, above which the largest is where it is held."""
 MEETS = 0.25
 """An estimate of a limit and a count agree within this share."""
 
@@ -52,12 +54,14 @@ class InsideView:
     """From the outside in."""
     starved_at: float | None
     """The engine runs no more than this although more are in flight and none waits in it."""
+    starved_firm: bool
+    """It nearly always ran as many, so that the number is a limit and not a chance."""
     running_share: float | None
     """Largest number running / N at the largest concurrency."""
     client_complaints: tuple[str, ...]
     """Validity rules by which the client was the limit, with the concurrencies."""
     complained_from: int | None
-    """Smallest concurrency with such a complaint."""
+    """Smallest concurrency from which on every level has such a complaint; `None`: the largest has none."""
 
     @property
     def binding(self) -> Holding | None:
@@ -80,6 +84,8 @@ def inside(levels: Sequence[SweepLevel]) -> InsideView:
     found = [h for layer in INWARDS if (h := _holding(levels, layer)) is not None]
     engine = [r for r in levels if r.running_max is not None]
     complaints = [(r.concurrency, why) for r in levels for why in _complaints(r)]
+    quiet = [i for i, r in enumerate(levels) if not _complaints(r)]
+    lasting = levels[quiet[-1] + 1 :] if quiet else levels
     top = engine[-1] if engine else None
     return InsideView(
         sees_client=any(r.pool_waits is not None for r in levels),
@@ -87,9 +93,10 @@ def inside(levels: Sequence[SweepLevel]) -> InsideView:
         sees_engine=bool(engine),
         holdings=tuple(found),
         starved_at=_starved(engine),
+        starved_firm=bool(top and top.running_mean and top.running_mean >= FIRM * (top.running_max or 0.0)),
         running_share=top.running_max / top.concurrency if top and top.running_max is not None else None,
         client_complaints=tuple(dict.fromkeys(f"{why} at {n}" for n, why in complaints)),
-        complained_from=min((n for n, _ in complaints), default=None),
+        complained_from=lasting[0].concurrency if lasting else None,
     )
 
 

@@ -23,7 +23,7 @@ from nlqlib.analysis.latency import (
 from nlqlib.analysis.stats import Floats, Interval
 from nlqlib.records import Completion, Rule
 
-BURST_SHARE = 0.02
+BURST_SHARE = 0.1
 """Requests belong to the first burst if they start within this share of the fastest answer."""
 MIN_BURST = 4
 """A burst of fewer shows no order."""
@@ -60,6 +60,8 @@ class SweepLevel:
     router_queue_s: float | None = None
     """Mean wait at the router, from its headers."""
     replica_queue_s: float | None = None
+    good_in_flight: float | None = None
+    """Requests in flight that will be answered well, on average over the steady state."""
     past_router: float | None = None
     """Requests in flight beyond the router's queue, on average over the steady state."""
     past_replica: float | None = None
@@ -160,6 +162,7 @@ def level(
         waiting_max=max(waiting, default=None),
         router_queue_s=_mean(c.router_queue_s for c in completions if c.ok),
         replica_queue_s=_mean(c.replica_queue_s for c in completions if c.ok),
+        good_in_flight=_past(completions, window, lambda c: 0.0 if c.ok else None),
         past_router=_past(completions, window, lambda c: c.router_queue_s),
         past_replica=_past(completions, window, _both_waits),
         failures={k: v for k, v in outcome_counts(completions).items() if k != "ok"},

@@ -66,6 +66,9 @@ def _growing(shape: Shape, burst: Burst | None) -> Cause:
     if burst is not None and burst.verdict == "unclear":
         why = f"throughput still grows at {last} in flight, yet {burst.reason}"
         return Cause("cannot tell", why, f"measure {last * 3 // 2} and {2 * last} in flight")
+    if burst is None and shape.corner_interval.high < last:
+        why = f"throughput grows up to {last} in flight, but ever less, as it would before a limit as well"
+        return Cause("cannot tell", why, f"measure {2 * last} in flight: does it stay or grow?")
     if shape.gain < GAINS:
         why = f"throughput grows by no more than × {shape.gain:.2f} and is not flat either"
         return Cause("cannot tell", why, "repeat each level three times, with more requests")

@@ -129,4 +129,5 @@ def _law(fit: CornerFit, n: Sequence[int]) -> Law:
     # a single level beyond the corner is always flat with itself
     if fit.better > CLEARLY and beyond > 1 and kept >= LINEAR and fit.worst <= max(FLAT, WIDEST_FLAT / 2):
         return "sharp"
-    return "smooth" if fit.better < 1 and fit.open_worst <= WIDEST_FLAT else "either"
+    fades = fit.open_worst <= WIDEST_FLAT and fit.interval.low > n[-1] / 2
+    return "smooth" if fades else "either"

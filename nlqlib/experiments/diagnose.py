@@ -5,6 +5,7 @@ tells a limit from an engine that is exhausted. Levels are retained like any oth
 the gateway's headers tell and the replicas that answered.
 """
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -13,11 +14,21 @@ from typing import Any
 
 from nlqlib.analysis.diagnosis import Diagnosis, diagnose
 from nlqlib.analysis.staircase import ControlledStaircase
+from nlqlib.analysis.window import Scrape
 from nlqlib.artifacts import Measured, Record
 from nlqlib.experiments.questions import question_workload
 from nlqlib.experiments.saved_levels import levels_of
 from nlqlib.experiments.study import Spec, Study
-from nlqlib.experiments.sweep import ANSWER_SD, ANSWER_TOKENS, QUICK_TOKENS, SET, Level, Words, offered
+from nlqlib.experiments.sweep import (
+    ANSWER_SD,
+    ANSWER_TOKENS,
+    QUICK_TOKENS,
+    SET,
+    SETTLE_S,
+    Level,
+    Words,
+    offered,
+)
 from nlqlib.experiments.sweep_result import measured
 from nlqlib.load.closed_loop import LoadError, LoadRun, closed_loop, cycled
 from nlqlib.load.pooled import Pooled
@@ -162,12 +173,20 @@ async def _measure(
     async with _session(study, plan.pool) as (client, reader):
         for request in warming:
             await client.complete(replace(request, request_id=f"warm-{request.request_id}", max_tokens=1))
-        before = await reader.scrape() if reader else None
+        before = await _settled(reader)
         sampler = Sampler(reader.sample) if reader else None
         run = await closed_loop(client, cycled(list(asked)), concurrency, sent, sampler=sampler)
-        after = await reader.scrape() if reader else None
+        after = await _settled(reader)
     found = measured(run, before, after, study.target.time_tag)
     return replace(told(found, run), server=server)
+
+
+async def _settled(reader: MetricsReader | None) -> Scrape | None:
+    """The metrics once the engine has counted the last answer."""
+    if reader is None:
+        return None
+    await asyncio.sleep(SETTLE_S)
+    return await reader.scrape()
 
 
 @asynccontextmanager
