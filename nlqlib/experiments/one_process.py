@@ -21,7 +21,7 @@ from nlqlib.serving.running import run
 SERVICE_S = 0.5
 """From here on both clients must agree at up to `AGREE_AT` in flight, by `AGREE_WITHIN`."""
 IN_FLIGHT = (32, 256)
-WAVES = 3
+WAVES = 2
 CLIENTS: tuple[ClientKind, ...] = ("wire", "openai")
 AGREE_AT, AGREE_WITHIN = 48, 0.02
 SAME_WITHIN = 0.25

@@ -12,6 +12,7 @@ from nlqlib.experiments import (
     pipeline,
     propagation,
     saturation,
+    staircase,
 )
 from nlqlib.experiments.study import Spec, Study
 from nlqlib.plan import Asked, Plan, PlanFunction
@@ -21,6 +22,7 @@ Specs = Callable[[Study, Json], list[Spec]]
 NOTEBOOKS: Mapping[str, Specs] = {"00_environment": environment.specs, "01_pipeline": pipeline.specs}
 Points = Callable[[Study, Json], list[tuple[Study, Spec]]]
 VARIANTS: Mapping[str, Points] = {
+    "02_serialization_staircase": staircase.points,
     "03_admission": admission.points,
     "04_propagation": propagation.points,
     "05_knee": knee.points,
@@ -63,6 +65,8 @@ def output_tokens(spec: Spec) -> int:
 
 def duration_s(spec: Spec, kind: str) -> float:
     """About how long a point takes, in seconds."""
+    if spec.about_s is not None:
+        return spec.about_s
     each_s = SECONDS[kind] * output_tokens(spec) / OUTPUT_TOKENS
     return spec.requests * each_s / (1 + SPEED_UP * (spec.concurrency - 1))
 
