@@ -66,7 +66,6 @@ def design(
     high: int = HIGH,
     together: int = 0,
     n: int = 0,
-    seed: int = 0,
     cell: str = "",
 ) -> Design:
     """The design of a page's parameters. Raises `TargetError` for ones that measure nothing."""
@@ -76,7 +75,7 @@ def design(
         raise TargetError("cell names how an endpoint is deployed; on this target the limits are set by us")
     if cell and cell not in LABELS:
         raise TargetError(f"a cell is one of {', '.join(LABELS)} (router/replica), not {cell!r}")
-    return Design(low, high, together or TOGETHER[study.profile], n, seed, cell)
+    return Design(low, high, together or TOGETHER[study.profile], n, cell=cell)
 
 
 def sets_limits(study: Study) -> bool:
@@ -188,7 +187,7 @@ def _repeat(record: Record) -> int:
 
 
 def planned(study: Study, level: PathLevel, wanted: Design) -> Spec:
-    """The point for the plan: behind a limit a real engine is given no more requests at once than it admits."""
+    """The point for the plan: behind a limit a real engine has no more requests at once than it admits."""
     found = spec(level)
     if study.target.kind == "twin" or not level.cell:
         return found
@@ -204,7 +203,6 @@ def points(study: Study, params: Json) -> list[tuple[Study, Spec]]:
         high=int(params["high"]),
         together=int(params["together"]),
         n=int(params["n_requests"]),
-        seed=int(params["seed"]),
         cell=str(params["cell"]),
     )
     ours = sets_limits(study)

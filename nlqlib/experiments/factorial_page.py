@@ -57,7 +57,7 @@ def _cell_row(records: Sequence[Record], cell: Cell, study: Study, wanted: Desig
     if not records:
         return head | {"repeats": UNSEEN}
     return head | {
-        "repeats": x.n,
+        "repeats": str(x.n) if x.n == len(records) else f"{x.n} of {len(records)}, the others are not valid",
         "X (req/s)": told(x.mean, ".3f"),
         "95 % interval": span(x.interval, ".3f"),
         "p95 (s)": told(tail.mean, ".2f"),
@@ -110,7 +110,7 @@ def effects_sentence(cells: Cells, study: Study) -> str:
     low, both = found.cells.get(("low", "low")), found.cells.get(("high", "high"))
     if found.missing or None in alone or low is None or both is None:
         gone = ", ".join(label(cell) for cell in found.missing)
-        return f"The effects cannot be told apart: {gone or 'a cell'} is {UNSEEN}."
+        return f"The effects cannot be told apart: there is no valid measurement of {gone}."
     change = (both.mean or 0.0) - (low.mean or 0.0)
     text = (
         f"Raised alone, the router's limit changes throughput by {alone[0]:+.2f} req/s and the replica's by "
