@@ -7,99 +7,22 @@ without a year is *bare*: it takes the year of its neighbour, or is the latest o
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from functools import lru_cache
 from typing import Any
 
 from nlqlib.nlq.catalog import Catalog
-from nlqlib.nlq.cue_numbers import UNITS
+from nlqlib.nlq.cue_points import Point, ahead, back, count, stretch, whole
 from nlqlib.nlq.cue_text import MONTHS
 from nlqlib.nlq.periods import DAY, start_of
 from nlqlib.paths import DATA
 
 FORMS = DATA / "english_dates.toml"
-SMALL = UNITS[1:]
-LARGE = {"eighteen": 18, "twenty": 20, "twenty four": 24, "thirty": 30, "thirty six": 36, "forty five": 45}
-LARGE |= {"sixty": 60, "ninety": 90, "couple of": 2, "few": 3}
 SHORT = {"ytd": "year", "mtd": "month", "qtd": "quarter", "wtd": "week", "today": "day"}
 ROUND = {"fortnight": (2, "week"), "half year": (6, "month"), "half a year": (6, "month")}
 ROUND |= {"dozen months": (12, "month"), "dozen weeks": (12, "week"), "dozen days": (12, "day")}
 """Stretches of time with a name of their own."""
-
-
-@dataclass(frozen=True)
-class Point:
-    """A stretch of time that a question names: local dates, end exclusive, and how the contract writes it."""
-
-    start: date
-    end: date
-    wire: str | None
-    """`2024-Q2` or `last_month`; `None` where only a range of days can say it."""
-    unit: str = ""
-    """The time unit it is one of, or counts: `month` for March and for the last six months."""
-    bare: str = ""
-    """`day`, `month` or `quarter` where no year was given."""
-    calendar: bool = True
-    """Whether `wire` may stand in a range."""
-    counted: bool = False
-
-    def edge(self) -> str:
-        """The wire form as one end of a range of calendar points; empty where days must say it."""
-        return self.wire if self.wire and self.calendar else ""
-
-
-def whole(unit: str, start: date, bare: str = "") -> Point:
-    """The calendar year, quarter, month or day that begins on `start`."""
-    wires = {
-        "year": f"{start.year:04}",
-        "quarter": f"{start.year:04}-Q{(start.month + 2) // 3}",
-        "month": f"{start.year:04}-{start.month:02}",
-    }
-    return Point(start, ahead(start, unit), wires.get(unit, f"{start}"), unit, bare)
-
-
-def ahead(day: date, unit: str, n: int = 1) -> date:
-    """The first day of the `unit` that lies `n` after the one that begins on `day`."""
-    length = {"day": 1, "week": 7, "month": 31, "quarter": 92, "year": 366}[unit]
-    for _ in range(min(n, 400)):
-        day = day + DAY if unit == "day" else start_of(day + length * DAY, unit, day.weekday())
-    return day
-
-
-def back(day: date, unit: str, n: int, first_weekday: int = 0) -> date:
-    """First day of the `unit` that lies `n` before the one of `day`."""
-    begin = start_of(day, unit, first_weekday)
-    for _ in range(min(n, 1200)):
-        if begin > date(1, 2, 1):
-            begin = start_of(begin - DAY, unit, first_weekday)
-    return begin
-
-
-def days(start: date, end: date, unit: str = "") -> Point:
-    """The local days from `start` up to, but not including, `end`."""
-    return Point(start, end, None, unit)
-
-
-def with_year(point: Point, year: int) -> Point:
-    """A bare month, quarter or day, in `year`."""
-    try:
-        return whole(point.bare, point.start.replace(year=year))
-    except ValueError:
-        return point
-
-
-def stretch(first: date, last: date, unit: str) -> Point:
-    """From the `unit` of `first` to that of `last`, both in."""
-    begin, finish = whole(unit, start_of(first, unit)), whole(unit, start_of(last, unit))
-    return Point(begin.start, finish.end, f"{begin.wire}..{finish.wire}", unit, calendar=False, counted=True)
-
-
-def count(text: str) -> int:
-    """`6`, `six`, `a couple of`, `ninety`; an article counts one."""
-    if text.isdigit():
-        return max(int(text), 1)
-    return SMALL.index(text) + 1 if text in SMALL else LARGE.get(text, 1)
 
 
 Groups = Mapping[str, str | None]
@@ -144,6 +67,13 @@ def _day(m: Groups, text: str, catalog: Catalog) -> Point | None:
     return _dated("day", _number(m["month"]), int(m["day"] or 1), _year_of(m.get("year"), catalog), catalog)
 
 
+def _days(m: Groups, text: str, catalog: Catalog) -> Point | None:
+    """The 3rd to the 10th of June."""
+    month, year = _number(m["month"]), _year_of(m.get("year"), catalog)
+    first, last = (_dated("day", month, int(m[name] or 1), year, catalog) for name in ("first", "last"))
+    return Point(first.start, last.end, None, "day") if first and last and first.start < last.end else None
+
+
 def _number(month: str | None) -> int:
     return next(i for i, name in enumerate(MONTHS, 1) if name.startswith((month or "jan")[:3]))
 
@@ -185,7 +115,7 @@ def _part(m: Groups, text: str, catalog: Catalog) -> Point | None:
     if unit in ("day", "week"):
         length = n * (7 if unit == "week" else 1) * DAY
         start = inside.start if first else inside.end - length
-        return whole("day", start) if length == DAY else days(start, start + length, unit)
+        return whole("day", start) if length == DAY else Point(start, start + length, None, unit)
     last = ahead(inside.start, unit, n - 1) if first else start_of(inside.end - DAY, unit)
     begin = inside.start if first else back(last, unit, n - 1)
     return stretch(begin, last, unit) if n > 1 else whole(unit, begin)
@@ -236,7 +166,7 @@ def _ago(m: Groups, text: str, catalog: Catalog) -> Point:
     n = count(m["n"] or "one") if "n" in m else 2
     unit = m["unit"] or "day"
     begin = back(catalog.today, unit, n, catalog.first_weekday)
-    return days(begin, begin + 7 * DAY, unit) if unit == "week" else whole(unit, begin)
+    return Point(begin, begin + 7 * DAY, None, unit) if unit == "week" else whole(unit, begin)
 
 
 def _yesterday(m: Groups, text: str, catalog: Catalog) -> Point:
@@ -257,6 +187,7 @@ MAKERS: dict[str, Callable[[Groups, str, Catalog], Point | None]] = {
     "iso": _iso,
     "slashed": _slashed,
     "day": _day,
+    "days": _days,
     "month": _month,
     "quarter": _quarter,
     "half": _half,

@@ -253,3 +253,15 @@ def _plural_head(phrase: Phrase) -> Phrase:
     if "of" not in phrase[1:] and "for" not in phrase[1:]:
         return plural(singular(phrase))
     return (*plural(phrase[:1]), *phrase[1:])
+
+
+def one_slip(text: str, word: str) -> bool:
+    """Do they differ by one letter left out, put in, changed, or by two swapped?"""
+    if abs(len(text) - len(word)) > 1 or text[0] != word[0]:
+        return False
+    i = next(
+        (i for i, (a, b) in enumerate(zip(text, word, strict=False)) if a != b), min(len(text), len(word))
+    )
+    rest, other = text[i:], word[i:]
+    swapped = rest[:2] == other[:2][::-1] and rest[2:] == other[2:]
+    return rest[1:] == other or rest == other[1:] or rest[1:] == other[1:] or swapped

@@ -1,17 +1,15 @@
 """First rules: which noun is what. Metric or dimension, value, head noun, missing value, exclusion."""
 
-import re
 from dataclasses import replace
 
 from nlqlib.nlq.catalog import Catalog
 from nlqlib.nlq.cue_board import Board, Match, Values, joined
+from nlqlib.nlq.cue_either import metric_or_dimension
 from nlqlib.nlq.cue_lexicon import english, lexicon, words_of
 from nlqlib.nlq.cue_tags import Item, codes
 
 IDIOMS = ("top line", "bottom line")
 """Names of a metric that are adjectives before another one: `top-line orders` are orders."""
-MANY = frozenset({"most", "fewest", "least", "more", "fewer", "less", "highest number of", "record"})
-"""Superlatives that count what stands behind them; the others choose among it."""
 
 
 def nouns(board: Board) -> None:
@@ -137,71 +135,6 @@ def lists_of_values(board: Board) -> None:
 
 def _names(item: Item, dimension: str) -> bool:
     return item.code in "DE" and item.value == dimension
-
-
-def metric_or_dimension(board: Board) -> None:
-    """`customers` are a metric where they are counted, a dimension where they are chosen or split by."""
-    metrics = sum(item.code in "M" for item in board.items)
-    for at, item in enumerate(board.items):
-        if item.code == "X":
-            metric = _counts(board, at, metrics)
-            board.items[at] = replace(item, code="M" if metric else "E", value=item.value[0 if metric else 1])
-            if metric and _carries_only(board.codes[:at], board.codes[at + 1 :], metrics):
-                board.items[at] = replace(item, code="_")
-    board.items = [item for item in board.items if item.code != "_"]
-
-
-def item_words(board: Board, at: int) -> str:
-    """The first word of the item at `at`."""
-    return board.items[at].words.split(" ")[0]
-
-
-def _carries_only(before: str, after: str, metrics: int) -> bool:
-    """`orders from customers in the South`: the noun adds nothing to what is asked."""
-    if before.endswith("V"):
-        return metrics > 0 and not after.startswith("+")
-    return metrics > 0 and before.endswith("f") and "M" in before and not after.startswith("+M")
-
-
-def _counts(board: Board, at: int, metrics: int) -> bool:
-    """Is the noun at `at` a metric?"""
-    before, after = board.codes[:at], board.codes[at + 1 :]
-    last = before[-1:]
-    core = before.rstrip("VJ")
-    if last == "q" or (len(before) > 1 and core[-2:-1] in (">", "<") and core[-1:] in "NKQ"):
-        return not (last == "q" and after.startswith(("w>", "w^")) and False)
-    if core.endswith("^") and re.search(r"(^|[^bj])[DETU]", core):
-        return True
-    if core.endswith("^"):
-        mark = board.items[at - 1]
-        return last == "^" and mark.words.split()[-1] in MANY and mark.following == item_words(board, at)
-    asked = board.items[at - 1] if last == "W" else None
-    if asked and asked.words == "what" and board.items[at].start > asked.end:
-        return not after.startswith(("w", "W", "A", "^"))  # what were customers per region
-    if core[-1:] in ("W", "R", "N", "j") or core[-2:] in ("^N", "W^", "Ra", "Rj"):
-        return False
-    if after.startswith(("w", "A", "W")) and not after.startswith("wV"):
-        return bool(metrics) and last == "+"
-    if re.match(r"\^(?!M?[1h])", after) and "M" not in before:
-        return False
-    if not before and after.startswith("bM"):
-        return False
-    if last == "b":
-        return _ranked_by(before) or _sorted_by(before)
-    if last == "o":
-        return True
-    if last == "V" and metrics and ("f" in before or "z" in before):
-        return True
-    return bool(metrics) or not after.startswith("^")
-
-
-def _ranked_by(before: str) -> bool:
-    """`rank channels by customers`, `top regions by customers`: the metric, where none was named yet."""
-    return any(cue in before for cue in "^RN") and "M" not in before
-
-
-def _sorted_by(before: str) -> bool:
-    return before[-2:-1] in ("o", "d")
 
 
 def missing_values(board: Board) -> None:

@@ -61,7 +61,7 @@ def thresholds(board: Board) -> None:
     number = f"[{NUMBERS}]"
     ahead, behind = r"(?P<ahead>(?:[MJ][wvf]{0,2})?)", r"(?P<behind>(?:[fq]{0,2}[MJ])?)"
     board.replace(rf"w?{ahead}w?B(?P<n>{number})[+f/]?(?P<k>{number}){behind}", between)
-    board.replace(rf"w?(?P<ahead>[MJ])(?P<op>>)(?P<n>{number})", direct)
+    board.replace(rf"w?(?P<ahead>M)(?P<op>>)(?P<n>{number})", direct)
     board.replace(rf"w?{ahead}w?(?P<op>>)(?P<n>{number}){behind}", one)
     board.replace(rf"w?{ahead}w?(?P<n>{number})(?P<op><){behind}", one)
     board.replace(rf"w?{ahead}w?(?P<n>{number})(?P<behind>[fq]?M)(?P<op><)", one)

@@ -10,7 +10,8 @@ from datetime import date
 from itertools import pairwise
 
 from nlqlib.nlq.catalog import Catalog
-from nlqlib.nlq.cue_dates import Point, days, point_at, with_year, words_of_time
+from nlqlib.nlq.cue_dates import point_at, words_of_time
+from nlqlib.nlq.cue_points import Point, with_year
 from nlqlib.nlq.periods import DAY
 
 
@@ -85,10 +86,10 @@ def _opened(name: str, text: str, at: int, catalog: Catalog) -> Period | None:
         point = replace(point, start=point.end, wire=None) if edge == "end" else point
         return _since(point, now.end() if now else stop, catalog)
     if name == "after":
-        return _made(days(point.end, catalog.today + DAY, point.unit), stop, catalog)
+        return _made(Point(point.end, catalog.today + DAY, None, point.unit), stop, catalog)
     if name in ("before", "until"):
         end = point.start if name == "before" else point.end
-        return _made(days(catalog.first_day, end, point.unit), stop, catalog)
+        return _made(Point(catalog.first_day, end, None, point.unit), stop, catalog)
     return None
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nlqlib.nlq.catalog import Catalog
-from nlqlib.nlq.cue_lexicon import ARTICLES, LONGEST, Entry, Lexicon, lexicon
+from nlqlib.nlq.cue_lexicon import ARTICLES, LONGEST, Entry, Lexicon, lexicon, one_slip
 from nlqlib.nlq.cue_numbers import Number, fraction_at, number_at
 from nlqlib.nlq.cue_periods import Period, periods
 from nlqlib.nlq.cue_text import Token
@@ -156,11 +156,11 @@ class _Tagger:
         if entry.code == "V" and any(token.apart for token in self.tokens[at + 1 : end]):
             return False
         if entry.code == ">":
-            return self._number_next(end, strict="^" in {e.code for e in entries})
+            return self._number_next(end, strict=self.tokens[at].text == "top")
         if entry.code == "<":
             return any(item.code in NUMBERS for item in self.found[-2:]) and not self._number_next(end)
         if entry.code == "B":
-            return self._number_next(end)
+            return self._number_next(end) and (self.tokens[at].text != "from" or self._range_next(end))
         if entry.code == "i":
             return self._number_next(end)
         if entry.code == "h":
@@ -180,7 +180,7 @@ class _Tagger:
         if (
             any(other.code == ">" for other in entries)
             and entry.code in "^f"
-            and self._number_next(end, entry.code == "^")
+            and self._number_next(end, strict=self.tokens[at].text == "top")
         ):
             return False
         return not (entry.code == "p" and before != "V" and any(e.code == "x" for e in entries))
@@ -200,6 +200,13 @@ class _Tagger:
             return False
         number = number_at(self.tokens, at) or (None if strict else fraction_at(self.tokens, at))
         return number is not None and (not strict or number.code != "N")
+
+    def _range_next(self, at: int) -> bool:
+        """Do two numbers follow, as in `from 3 to 6`?"""
+        number = number_at(self.tokens, at)
+        if number is None or number.end >= len(self.tokens):
+            return False
+        return self.tokens[number.end].text in ("to", "and") and self._number_next(number.end + 1)
 
     def _among_values(self, entry: Entry, end: int, before: str) -> bool:
         """Is a common word (`other`) one of several values, or beside its dimension?"""
@@ -279,15 +286,3 @@ def _located(period: Period, starts: dict[int, int], n: int) -> Item | None:
     first = starts[period.begin]
     end = starts.get(period.stop + 1, n)
     return Item("P", period, first, end)
-
-
-def one_slip(text: str, word: str) -> bool:
-    """Do they differ by one letter left out, put in, changed, or by two swapped?"""
-    if abs(len(text) - len(word)) > 1 or text[0] != word[0]:
-        return False
-    i = next(
-        (i for i, (a, b) in enumerate(zip(text, word, strict=False)) if a != b), min(len(text), len(word))
-    )
-    rest, other = text[i:], word[i:]
-    swapped = rest[:2] == other[:2][::-1] and rest[2:] == other[2:]
-    return rest[1:] == other or rest == other[1:] or rest[1:] == other[1:] or swapped

@@ -16,12 +16,18 @@ def time(board: Board) -> None:
 
 def compared_periods(board: Board) -> None:
     """`2023 versus 2024`, `each of the last six months`: the periods together, split by their unit."""
+    listed = any(item.code == "V" and len(item.value.names) > 1 for item in board.items)
+    set_apart = not listed and board.has("[ycm]")
+    parts = max((item.value.parts for item in board.items if item.code == "P"), default=1)
+    if parts > 1 and board.has("W[TU].*m"):  # which year had more, 2023 or 2024
+        board.replace("m", lambda m: [replace(item, code="^") for item in m.items])
+        return
 
     def split(m: Match) -> list[Item] | None:
         item = m["p"][0]
         told: Period = item.value
-        apart = told.versus or board.has("[yc]") or (m["each"] and (told.parts > 1 or told.counted))
-        if not told.unit or not (apart and (told.parts > 1 or told.counted)):
+        several = told.parts > 1 and (told.versus or set_apart)
+        if not told.unit or not (several or (m["each"] and (told.parts > 1 or told.counted))):
             return None
         board.note("grain", told.unit, "periods side by side", m.items)
         return [replace(item, value=replace(told, versus=False, counted=False, parts=1))]
@@ -45,7 +51,7 @@ def grains(board: Board) -> None:
         return []
 
     board.replace(r"(?:[fbj]*)G", noted)
-    board.replace(r"[bj][fjR]?[TU]", noted)
+    board.replace(r"[bjc][fjR]?[TU]", noted)
     if not board.has("R"):
         board.replace(r"f?a[TU]", noted)
 
