@@ -1,9 +1,11 @@
 """How the point of one process is shown: both clients against a server without a limit. From its record."""
 
+from collections.abc import Mapping
+
 import pandas as pd
 
 from nlqlib.artifacts import Record
-from nlqlib.experiments.one_process import SHARE
+from nlqlib.experiments.one_process import CLIENTS, IN_FLIGHT, SHARE
 from nlqlib.experiments.sweep_rows import told
 from nlqlib.records import Json
 
@@ -38,8 +40,14 @@ def sentence(record: Record) -> str:
     client, n = worst.split("_")
     return (
         f"The server has no limit, so what is missing is the client's own: at worst {1 - seen[worst]:.0%} "
-        f"({client}, {n} in flight). A client that loses throughput looks like an endpoint that does."
+        f"({client}, {n} in flight); at {IN_FLIGHT[0]} the two clients reach {_both(seen)}. A client that "
+        "loses throughput looks like an endpoint that does."
     )
+
+
+def _both(seen: Mapping[str, float]) -> str:
+    found = [(kind, seen.get(f"{kind}_{IN_FLIGHT[0]}")) for kind in CLIENTS]
+    return " and ".join(f"{told(share, '.0%')} ({kind})" for kind, share in found)
 
 
 def _ms(record: Record, row: Json) -> float | None:

@@ -22,28 +22,26 @@ from nlqlib.records import Json
 
 STEPS = ("staircase.1", "staircase.2", "staircase.3")
 UNIT = "single-request service times"
-CALLED = {
-    "parallel": "all end together",
-    "serial": "they end one after another",
-    "limited": "they end in steps",
-    "refused": "no verdict",
-}
 
 
-def workload_sentence(study: Study, wanted: Trial) -> str:
+def statement(study: Study) -> str:
+    """One sentence: the target, and how its numbers came about on this page."""
+    if study.target.kind != "twin":
+        return study.statement()
+    return (
+        f"target twin: times modelled ({study.target.models}), here in *real* time, served on a socket by a "
+        "process of its own; answers have one length and say nothing"
+    )
+
+
+def workload_sentence(wanted: Trial) -> str:
     """What each process sends, and on which clock."""
     length = (
         f"exactly {wanted.output_tokens} output tokens (`ignore_eos`), so that the page stays short"
         if wanted.output_tokens
         else "an answer that ends where the model ends it"
     )
-    text = f"{wanted.processes} processes, one request each: a development question, {length}."
-    if study.target.kind != "twin":
-        return text
-    return (
-        f"{text} Here the twin is served by a process of its own, on a socket and in *real* time: clock "
-        "real, times modelled."
-    )
+    return f"{wanted.processes} processes, one request each: a development question, {length}. Clock: real."
 
 
 def release_table(record: Record) -> pd.DataFrame:
@@ -158,7 +156,7 @@ def verdict_sentence(record: Record, study: Study) -> str:
 
 
 def _called(c: ControlledStaircase) -> str:
-    return f"**{c.verdict}**, {CALLED[c.verdict]} ({c.reason})" if c.verdict != "refused" else f"{c.reason}"
+    return c.reason if c.verdict == "refused" else f"**{c.verdict}**, {c.reason}"
 
 
 def _meaning(judged: Mapping[str, ControlledStaircase]) -> str:
