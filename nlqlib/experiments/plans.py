@@ -7,6 +7,7 @@ from nlqlib.experiments import (
     admission,
     decomposition,
     environment,
+    heldout,
     knee,
     kv_pressure,
     pipeline,
@@ -19,7 +20,11 @@ from nlqlib.plan import Asked, Plan, PlanFunction
 from nlqlib.records import Json
 
 Specs = Callable[[Study, Json], list[Spec]]
-NOTEBOOKS: Mapping[str, Specs] = {"00_environment": environment.specs, "01_pipeline": pipeline.specs}
+NOTEBOOKS: Mapping[str, Specs] = {
+    "00_environment": environment.specs,
+    "01_pipeline": pipeline.specs,
+    "13_heldout_semantics": heldout.specs,
+}
 Points = Callable[[Study, Json], list[tuple[Study, Spec]]]
 VARIANTS: Mapping[str, Points] = {
     "02_serialization_staircase": staircase.points,

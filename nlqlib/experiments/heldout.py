@@ -1,0 +1,244 @@
+"""Held-out evaluation: every condition on every set of questions, and what their answers say together.
+
+Which sets count as held out is stated here, beside the log of looks it rests on. The condition that is called
+best is chosen on development questions alone, and only then read on the others.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from nlqlib import paths
+from nlqlib.analysis.evaluation import ANSWERED, Share, share
+from nlqlib.artifacts import Record
+from nlqlib.experiments.condition_report import changes_of
+from nlqlib.experiments.conditions import CONDITIONS, Condition, conditions
+from nlqlib.experiments.questions import load_questions, question_workload, set_path
+from nlqlib.experiments.semantics import evaluate_all, evaluation_spec
+from nlqlib.experiments.study import Spec, Study
+from nlqlib.nlq import guardrail
+from nlqlib.nlq.catalog import Catalog
+from nlqlib.nlq.equality import compare
+from nlqlib.nlq.intent import parse_intent
+from nlqlib.nlq.warehouse import open_warehouse
+from nlqlib.records import Json
+
+NOTEBOOK = "13_heldout_semantics"
+SETS = ("dev", "holdout", "adversarial")
+DEVELOPMENT = frozenset({"dev"})
+"""Sets that prompts and rules may be tuned on. A set that was looked at before a prompt or a rule changed
+because of it belongs in here from then on."""
+ASKS_BACK = frozenset({"clarifier"})
+"""Conditions that may ask the user: their accuracy is never set beside that of the others."""
+GATES: Mapping[str, float] = {"holdout": 0.90, "adversarial": 0.85}
+"""Final strict accuracy that we want of the best condition on each held-out set."""
+PRECISION_GATE = 0.95
+LOOK = re.compile(r"^\| *(\d{4}-\d\d-\d\d) *\| *([^|]+?) *\| *([^|]+?) *\| *(.+?) *\|$", re.MULTILINE)
+
+Found = dict[str, dict[str, Record]]
+"""The evaluations, by set and then by condition."""
+
+
+def evaluated(study: Study, sets: Sequence[str], names: str = "all", concurrency: int = 4) -> Found:
+    """Every one of `sets` under every condition of `names`; conditions that ask alike are asked once."""
+    hows = conditions(names)
+    return {question_workload(s).name: evaluate_all(study, s, hows, concurrency) for s in sets}
+
+
+def specs(study: Study, params: Json) -> list[Spec]:
+    """Every point of the notebook under its `params`, with the requests that really go out."""
+    found = (_set_specs(study, s, conditions(params["conditions"]), params) for s in params["sets"])
+    return list(chain.from_iterable(found))
+
+
+def _set_specs(study: Study, source: str, hows: Sequence[Condition], params: Json) -> Iterable[Spec]:
+    """Only the first missing condition of each way of asking sends anything."""
+    sent: set[str] = set()
+    name = question_workload(source).name
+    for how in hows:
+        spec = evaluation_spec(f"{name}-{how.name}", source, how, int(params["concurrency"]))
+        if how.prompt in sent:
+            yield Spec(**{**vars(spec), "requests": 0})
+            continue
+        if not study.retained(spec):
+            sent.add(how.prompt)
+        yield spec
+
+
+def report(record: Record) -> Json:
+    """Everything that is reported of one condition on one set."""
+    told: Json = record.results["report"]
+    return told
+
+
+def rows(record: Record) -> list[Json]:
+    """The answered questions of one condition on one set; failed requests are no answers."""
+    return [row for row in record.samples() if row["outcome"] in ANSWERED]
+
+
+def is_forced(name: str) -> bool:
+    """Does the condition called `name` answer without asking the user?"""
+    return name not in ASKS_BACK
+
+
+def forced(by_condition: Mapping[str, Record]) -> dict[str, Record]:
+    """The conditions that answer without asking the user."""
+    return {name: record for name, record in by_condition.items() if is_forced(name)}
+
+
+def correctness(record: Record) -> Share:
+    """Strict accuracy of what is answered without asking anybody."""
+    return Share(**report(record)["forced strict accuracy"])
+
+
+def best(found: Found) -> str | None:
+    """The forced condition with a model that is best on development questions; of equals, the shortest.
+
+    `None` where no development set was answered.
+    """
+    return leading([by_condition for name, by_condition in found.items() if name in DEVELOPMENT])
+
+
+def leading(evaluations: Sequence[Mapping[str, Record]]) -> str | None:
+    """The forced condition with a model that answers most of these sets rightly; of equals, the shortest."""
+    ranked = []
+    for name in _asking(evaluations):
+        each = [by_condition[name] for by_condition in evaluations]
+        told = [correctness(record) for record in each]
+        if all(one.n for one in told):
+            ranked.append((-sum(one.k for one in told), sum(map(_tokens, each)), name))
+    return min(ranked)[-1] if ranked else None
+
+
+def _asking(evaluations: Sequence[Mapping[str, Record]]) -> list[str]:
+    shared = [n for n in CONDITIONS if evaluations and all(n in found for found in evaluations)]
+    return [n for n in shared if is_forced(n) and CONDITIONS[n].asks]
+
+
+def _tokens(record: Record) -> float:
+    mean: float | None = report(record)["serving"]["output_tokens"]["mean"]
+    return float("inf") if mean is None else mean
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One set, and whether it may be called held out."""
+
+    name: str
+    questions: int
+    development: bool
+    unchanged: bool | None
+    """The file is the one whose hash was written down before any rule; `None`: no hash was written down."""
+    looks: tuple[tuple[str, str], ...]
+    """Date and event of every logged look."""
+
+
+def standing(source: str) -> Standing:
+    """What the log of looks says about the set `source`."""
+    path = set_path(source)
+    found = [look for look in looks() if path.stem in look[1]]
+    written = next((code for _, _, code, _ in found if "`" in code), None)
+    now = hashlib.sha256(path.read_bytes()).hexdigest()
+    return Standing(
+        name=path.stem,
+        questions=question_workload(source).n,
+        development=path.stem in DEVELOPMENT,
+        unchanged=None if written is None else written.strip("`") == now,
+        looks=tuple((date, event) for date, _, _, event in found),
+    )
+
+
+def looks() -> list[tuple[str, tuple[str, ...], str, str]]:
+    """The log of looks: date, sets, hash and event."""
+    text = (paths.QUESTIONS / "README.md").read_text("utf-8")
+    return [(d, tuple(s.strip() for s in sets.split(",")), h, e) for d, sets, h, e in LOOK.findall(text)]
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """How far a guard can come that only ever turns a ranking into a breakdown, at best."""
+
+    raw: Share
+    fired: Share
+    """What the article's guard makes of the answers."""
+    oracle: Share
+    """Its rewriting, applied exactly where it makes a wrong answer right."""
+    free: Share
+    """A one-way guard that also knows order and limit: right wherever nothing else was wrong."""
+
+
+def ceiling(record: Record, catalog: Catalog) -> Ceiling:
+    """The bounds from the rows of a condition whose correction is the article's guardrail."""
+    changes, n = changes_of(record.samples()), len(changes_of(record.samples()))
+    saved = sum(not row["raw_strict"] and _rewritten_right(row, catalog) for row in rows(record))
+    right = sum(c.raw_right for c in changes)
+    return Ceiling(
+        raw=share("raw", right, n),
+        fired=share("the article's guard", sum(c.final_right for c in changes), n),
+        oracle=share("its rewriting, only where it helps", right + saved, n),
+        free=share("any one-way guard, order and limit free", right + sum(c.fixable for c in changes), n),
+    )
+
+
+def _rewritten_right(row: Json, catalog: Catalog) -> bool:
+    """Would the guard's rewriting of the raw ranking be right?"""
+    if row["raw"] is None:
+        return False
+    golds = tuple(_intent(gold, catalog) for gold in (row["gold"], *row["accept"]))
+    # an empty question holds no cue, so the guard rewrites whatever ranks
+    rewritten, _ = guardrail.correct("", _intent(row["raw"], catalog), catalog)
+    return compare(rewritten, golds, catalog).strict
+
+
+def _intent(wire: Json, catalog: Catalog) -> Any:
+    return parse_intent(json.dumps(wire), catalog)
+
+
+def lookups(study: Study) -> Catalog:
+    """The catalog with the values that live in the warehouse."""
+    with open_warehouse() as warehouse:
+        return warehouse.lookups(study.catalog)
+
+
+def kinds(source: str) -> dict[str, int]:
+    """How many questions of the set `source` ask for each kind."""
+    golds = [question.golds[0].query_type for question in load_questions(source)]
+    return {kind: golds.count(kind) for kind in dict.fromkeys(golds)}
+
+
+def in_pairs(source: str) -> int:
+    """How many questions of the set `source` belong to a contrast pair."""
+    clusters = [question.cluster for question in load_questions(source)]
+    return sum(bool(cluster) and clusters.count(cluster) > 1 for cluster in clusters)
+
+
+__all__ = [
+    "ASKS_BACK",
+    "DEVELOPMENT",
+    "GATES",
+    "NOTEBOOK",
+    "PRECISION_GATE",
+    "SETS",
+    "Ceiling",
+    "Found",
+    "Standing",
+    "best",
+    "ceiling",
+    "correctness",
+    "evaluated",
+    "forced",
+    "in_pairs",
+    "is_forced",
+    "kinds",
+    "leading",
+    "looks",
+    "lookups",
+    "report",
+    "rows",
+    "specs",
+    "standing",
+]

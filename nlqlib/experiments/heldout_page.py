@@ -1,0 +1,277 @@
+"""How the page on held-out meaning shows accuracy: tables, figures and sentences from retained rows."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from nlqlib import plots
+from nlqlib.analysis.evaluation import ANSWERED, Share
+from nlqlib.artifacts import Record
+from nlqlib.experiments.captions import Table, captioned
+from nlqlib.experiments.condition_report import paired, shown
+from nlqlib.experiments.heldout import (
+    ASKS_BACK,
+    GATES,
+    PRECISION_GATE,
+    Ceiling,
+    Found,
+    best,
+    correctness,
+    forced,
+    leading,
+    report,
+    rows,
+    standing,
+)
+from nlqlib.experiments.heldout_article import printed_final, share_named
+from nlqlib.experiments.study import Study
+from nlqlib.records import Json
+
+
+def answers(frame: pd.DataFrame, study: Study, what: str, reading: str = "") -> Table:
+    """`frame` under `what`, named as judged on the answers of the target and not on its times."""
+    return captioned(frame, study, what, reading, plots.KIND_WORDS[study.target.tag])
+
+
+def standing_table(sets: Sequence[str]) -> pd.DataFrame:
+    """Which sets count as held out, and the log of looks that this rests on."""
+    found = [standing(source) for source in sets]
+    words = {None: "no hash was written down", True: "as written", False: "CHANGED since"}
+    table = {
+        one.name: {
+            "questions": one.questions,
+            "counts as": "development" if one.development else "held out",
+            "file": words[one.unchanged],
+            "looks": "; ".join(f"{date}: {event}" for date, event in one.looks) or "free to look at",
+        }
+        for one in found
+    }
+    return pd.DataFrame.from_dict(table, orient="index").rename_axis("set")
+
+
+def standing_sentence(sets: Sequence[str]) -> str:
+    """Development and held-out sets by name."""
+    found = [standing(source) for source in sets]
+    tuned = [one.name for one in found if one.development]
+    held = [one.name for one in found if not one.development]
+    return (
+        f"Development: {', '.join(tuned) or 'none'}. Held out: {', '.join(held) or 'none'}. "
+        "Whatever is chosen on this page is chosen on development questions."
+    )
+
+
+def conditions_table(found: Found) -> pd.DataFrame:
+    """The article's columns for each set and forced condition, and harm, recall and failures."""
+    return _by_set(found, _acted)
+
+
+def _by_set(found: Found, line: Callable[[Record], Json]) -> pd.DataFrame:
+    table = {
+        (source, name): line(record)
+        for source, by_condition in found.items()
+        for name, record in forced(by_condition).items()
+    }
+    return indexed(table, "set", "condition")
+
+
+def indexed(table: Mapping[tuple[str, str], Json], first: str, second: str) -> pd.DataFrame:
+    """A frame with the two parts of each key of `table` as its index; `n/a` where a row lacks a column."""
+    columns = list(dict.fromkeys(column for row in table.values() for column in row))
+    values = [[row.get(column, "n/a") for column in columns] for row in table.values()]
+    index = pd.MultiIndex.from_arrays([[a for a, _ in table], [b for _, b in table]], names=[first, second])
+    return pd.DataFrame(values, index=index, columns=columns)
+
+
+def _acted(record: Record) -> Json:
+    told = report(record)
+    did = told["interventions"]
+    heard = bool(did["answered"])
+    return {
+        "raw strict": shown(share_named(told["raw"], "strict accuracy")),
+        "final strict": shown(told["forced strict accuracy"]),
+        "interventions": did["interventions"] if heard else "n/a",
+        "precision": shown(did["precision"]),
+        "harm": shown(did["harm"]),
+        "recall over wrong": shown(did["recall"]),
+        "wrong → wrong": did["wrong_to_wrong"] if heard else "n/a",
+        "failed requests": told["failed"],
+    }
+
+
+def accuracy_table(found: Found) -> pd.DataFrame:
+    """Each set and forced condition by every equality, with intervals that know of the pairs."""
+    return _by_set(found, _equalities)
+
+
+def _equalities(record: Record) -> Json:
+    told = report(record)
+    interval = told["clustered interval of strict accuracy"]
+    return {
+        "strict": shown(told["forced strict accuracy"]),
+        "strict, clusters drawn": f"{interval[0]:.0%}–{interval[1]:.0%}" if interval else "n/a",
+        "kind": shown(share_named(told["final"], "kind accuracy")),
+        "execution": shown(share_named(told["final"], "execution accuracy")),
+        "whole pairs, raw": shown(told["pair consistency"]["raw"]),
+        "whole pairs, final": shown(told["pair consistency"]["final"]),
+        "abstained": shown(told["interventions"]["abstained"]),
+        "no answer": shown(told["unanswered"]),
+    }
+
+
+def accuracy_figure(found: Found, study: Study) -> Figure:
+    """Final strict accuracy of every forced condition, a panel per set, beside the article's holdout."""
+    table = [
+        {
+            "condition": name,
+            "set": f"{source} ({'development' if standing(source).development else 'held out'})",
+            "share": one.value,
+            "low": one.low,
+            "high": one.high,
+            "n": one.n,
+            "article": printed_final(source, name),
+        }
+        for source, by_condition in found.items()
+        for name, record in forced(by_condition).items()
+        for one in [correctness(record)]
+    ]
+    return plots.share_bars(
+        pd.DataFrame(table),
+        by="condition",
+        panel="set",
+        target=study.target.name,
+        kind=study.target.tag,
+        x="right in every field",
+    )
+
+
+def accuracy_alt(found: Found, study: Study) -> str:
+    """Alternative text of `accuracy_figure`."""
+    chosen = best(found)
+    parts = []
+    for source, by_condition in found.items():
+        told = {name: correctness(record) for name, record in forced(by_condition).items()}
+        numbers = [f"{name} {percent(told[name])}" for name in ("baseline", chosen) if name in told]
+        parts.append(f"{source}: {', '.join(numbers)}")
+    return (
+        "Bars with 95 % intervals: share of questions right in every field, a row per condition and a panel "
+        f"per set; {plots.target_note(study.target.name, study.target.tag)}. {'; '.join(parts)}."
+    )
+
+
+def percent(one: Share) -> str:
+    """`63%`, or `n/a`."""
+    return "n/a" if one.value is None else f"{one.value:.0%}"
+
+
+def failures_sentence(found: Found) -> str:
+    """Which conditions lack answers, and the commonest reason; that there are none, where there are none."""
+    lost = [
+        (f"{source} under {name}", [row for row in record.samples() if row["outcome"] not in ANSWERED])
+        for source, by_condition in found.items()
+        for name, record in by_condition.items()
+    ]
+    parts = [f"{what}: {len(failed)} ({failed[0]['invalid']})" for what, failed in lost if failed]
+    return f"Failed requests, which are no answers: {'; '.join(parts)}." if parts else "No request failed."
+
+
+def best_table(found: Found) -> pd.DataFrame:
+    """Each set under the condition chosen on development, and the highest of that set, against the gates."""
+    chosen = best(found)
+    table = {source: _gate(source, by_condition, chosen) for source, by_condition in found.items()}
+    return pd.DataFrame.from_dict(table, orient="index").rename_axis("set")
+
+
+def _gate(source: str, by_condition: Mapping[str, Record], chosen: str | None) -> Json:
+    highest = leading([by_condition])
+    if chosen is None or chosen not in by_condition:
+        return {"chosen on development": "none was answered", "highest here": highest or "none"}
+    told = report(by_condition[chosen])
+    did, right = told["interventions"], correctness(by_condition[chosen])
+    return {
+        "chosen on development": chosen,
+        "final strict": shown(told["forced strict accuracy"]),
+        "harm": shown(did["harm"]),
+        "precision": shown(did["precision"]),
+        "gate": _gate_text(source, right.value, did["precision"]["value"], did["harm"]["k"]),
+        "highest here": f"{highest} {percent(correctness(by_condition[highest]))}" if highest else "none",
+    }
+
+
+def _gate_text(source: str, right: float | None, precision: float | None, harmed: int) -> str:
+    """What is asked of a set, and what of it is missed."""
+    wanted = GATES.get(source)
+    if wanted is None or right is None:
+        return "none: development" if wanted is None else "not measured"
+    missed = [f"final below {wanted:.0%}"] if right < wanted else []
+    missed += [f"precision below {PRECISION_GATE:.0%}"] if (precision or 0.0) < PRECISION_GATE else []
+    missed += [f"{harmed} harmed"] if harmed and source == "holdout" else []
+    return f"final ≥ {wanted:.0%}, precision ≥ {PRECISION_GATE:.0%}: {'; '.join(missed) or 'met'}"
+
+
+def best_sentence(found: Found) -> str:
+    """The forced best condition in one sentence."""
+    chosen = best(found)
+    if chosen is None:
+        return "No development question was answered, so no condition can be chosen."
+    parts = [
+        f"{percent(correctness(by[chosen]))} on {source}" for source, by in found.items() if chosen in by
+    ]
+    alone = [
+        f"{percent(correctness(by['rules_only']))} on {source}"
+        for source, by in found.items()
+        if "rules_only" in by
+    ]
+    return (
+        f"Chosen on development questions, of those that answer without asking back: **{chosen}**, with "
+        f"{', '.join(parts)}. The rules alone, with no model at all: {', '.join(alone) or 'not evaluated'}."
+    )
+
+
+def paired_table(found: Found) -> pd.DataFrame:
+    """Every forced condition against the first, question by question; Holm's adjustment in each set."""
+    table = {}
+    for source, by_condition in found.items():
+        judged = {name: rows(record) for name, record in forced(by_condition).items()}
+        for one in paired(judged):
+            table[source, one.name] = {
+                f"right only under {next(iter(judged))}": one.only_first,
+                "right only under this": one.only_second,
+                "both answered": one.n,
+                "p (exact McNemar)": f"{one.p:.2g}" if one.n else "n/a",
+                "p (Holm)": f"{one.p_holm:.2g}" if one.n else "n/a",
+            }
+    return indexed(table, "set", "condition")
+
+
+def clarifier_table(found: Found) -> pd.DataFrame:
+    """What asking back would buy, kept apart: the clarifier with gold as its user, and without any user."""
+    table = {}
+    for source, by_condition in found.items():
+        for name in ASKS_BACK & set(by_condition):
+            told = report(by_condition[name])
+            table[source] = {
+                "asked the user": shown(told["interventions"]["asked"]),
+                "strict, the user always right": shown(share_named(told["final"], "strict accuracy")),
+                "strict, nobody to ask": shown(told["forced strict accuracy"]),
+            }
+    return pd.DataFrame.from_dict(table, orient="index").rename_axis("set")
+
+
+def ceiling_table(found: Mapping[str, Mapping[str, Ceiling]]) -> pd.DataFrame:
+    """The bounds of a one-way guard, by set and condition."""
+    table = {
+        (source, name): {one.name: shown(vars(one)) for one in vars(bounds).values()}
+        for source, by_condition in found.items()
+        for name, bounds in by_condition.items()
+    }
+    return indexed(table, "set", "condition")
+
+
+def ceiling_sentence(found: Mapping[str, Mapping[str, Ceiling]]) -> str:
+    """The best that any one-way guard could reach, by set."""
+    parts = []
+    for source, by_condition in found.items():
+        at_best = max((b.free for b in by_condition.values()), key=lambda s: s.value or 0.0, default=None)
+        parts += [f"{percent(at_best)} on {source}"] if at_best else []
+    return f"Nothing that only turns rankings into breakdowns can pass {', '.join(parts)} with this model."
