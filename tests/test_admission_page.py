@@ -13,7 +13,7 @@ from nlqlib import plots
 from nlqlib.analysis.factorial import CELLS
 from nlqlib.analysis.samples import Sample
 from nlqlib.artifacts import Record, Store
-from nlqlib.experiments import admission, admission_article, admission_page, factorial_page
+from nlqlib.experiments import admission, admission_article, admission_page, diagnosis_page, factorial_page
 from nlqlib.experiments.admission import Design, design
 from nlqlib.experiments.path_level import PathLevel, gate_peaks, thinned, waiting_at
 from nlqlib.experiments.study import Study
@@ -141,14 +141,14 @@ def test_two_gates_in_a_row_are_all_interaction(
 
 
 def test_both_sweeps_are_diagnosed_with_the_layer(sweeps: dict[str, list[Record]]) -> None:
-    found = admission_page.diagnoses(sweeps)
+    found = diagnosis_page.diagnoses(sweeps)
     assert (found["before"].verdict, found["before"].layer) == ("serialised upstream", "router")
     assert found["after"].verdict == "batching works"
-    table = admission_page.layers_table(found)
+    table = diagnosis_page.layers_table(found)
     assert table.loc["Router", "before"].startswith("limits")
     assert table.loc["Replica admission", "before"].startswith("not reached")
     assert table.loc["Autoscaler", "after"].startswith("passes: 1 replica")
-    assert "Baseten" in admission_page.remedy_table(found["before"]).index
+    assert "Baseten" in diagnosis_page.remedy_table(found["before"]).index
 
 
 def test_a_cold_engine_answers_its_first_request_slowly(twin: Study, sweeps: dict[str, list[Record]]) -> None:
@@ -271,6 +271,23 @@ def test_the_articles_own_sweep_after_meets_its_objectives_in_the_same_regions()
     after = [level(n, x, p95, x_window=x) for n, (x, p95) in ARTICLE.items()]
     chosen = [c.point.concurrency if c.point else None for c in admission_page.regions(after)]
     assert chosen == [16, 24, 32]
+
+
+def test_a_bound_missed_by_less_than_the_models_tolerance_is_told_apart_from_one_that_is_met(
+    twin: Study, tmp_path: Path
+) -> None:
+    after = [level(n, x, 1.05 * p95, x_window=x) for n, (x, p95) in ARTICLE.items()]
+    strict, eased = admission_page.regions(after), admission_page.regions(after, 0.06)
+    assert [c.point.concurrency for c in strict if c.point] == [8, 18, 32]
+    assert [c.point.concurrency for c in eased if c.point] == [16, 24, 32]
+    assert "cannot be told" in admission_page.regions_sentence({"after": after}, twin)
+    judged = admission_article.against_article({"after": after}, {}, [], twin).set_index("claim")
+    rows = judged.loc["operating.p95_below_4"]
+    assert list(rows["verdict"]) == ["differs", "reproduced"]
+    assert "allowing p95 its 6%" in rows["reason"].iloc[1]
+    measured = study_of(tmp_path, "local")
+    assert "tolerance" not in admission_page.regions_sentence({"after": after}, measured)
+    assert list(admission_page.regions_table({"after": after}, measured).columns) == ["after"]
 
 
 def test_a_repeat_whose_rules_broke_is_left_out_and_said_so(twin: Study) -> None:

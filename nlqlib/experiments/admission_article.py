@@ -9,7 +9,7 @@ from nlqlib.analysis.factorial import Cell
 from nlqlib.analysis.stats import summary
 from nlqlib.article import Verdict, claim, comparison_table, verdict
 from nlqlib.artifacts import Record
-from nlqlib.experiments.admission_page import BEFORE_P95, BEFORE_X, regions
+from nlqlib.experiments.admission_page import BEFORE_P95, BEFORE_X, p95_tolerance, regions
 from nlqlib.experiments.factorial_page import values
 from nlqlib.experiments.knee_article import POLICIES, tag
 from nlqlib.experiments.operating_page import chosen
@@ -29,13 +29,12 @@ def against_article(
     """
     before = {p.concurrency: p for p in places(sweeps.get("before", ()))}
     after = sweeps.get("after", ())
-    found = regions(after) if after else ()
     judged = [
         *(_before(c, before, "throughput_run", study) for c in BEFORE_X),
         *(_before(c, before, "p95_s", study) for c in BEFORE_P95),
         *_cold(cold, study),
         *_after(cells.get(("high", "high"), ()), study),
-        *(_judged(c, chosen(found, name), tag(study, 0), study) for c, name in POLICIES.items()),
+        *_regions(after, study),
     ]
     return comparison_table(judged, target=study.target.name)
 
@@ -66,6 +65,20 @@ def _after(records: Sequence[Record], study: Study) -> list[Verdict]:
         verdict("after.throughput.32", x.mean, x.interval, tag(study, n), study.target.name),
         verdict("after.p95.32", tail.mean, tail.interval, tag(study, n, "p95_s"), study.target.name),
     ]
+
+
+def _regions(after: Records, study: Study) -> list[Verdict]:
+    """The objectives by our p95, and where they differ once more within the tolerance of a model's p95."""
+    within, how = p95_tolerance(study), tag(study, 0)
+    strict, eased = (regions(after, share) if after else () for share in (0.0, within))
+    judged = []
+    for c, name in POLICIES.items():
+        plain, wide = chosen(strict, name), chosen(eased, name)
+        judged.append(_judged(c, plain, how, study))
+        if plain != wide:
+            found = _judged(c, wide, how, study)
+            judged.append(replace(found, reason=f"allowing p95 its {within:.0%}: {found.reason}"))
+    return judged
 
 
 def _judged(claim_id: str, value: float | None, how: str, study: Study) -> Verdict:

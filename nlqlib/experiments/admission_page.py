@@ -1,10 +1,10 @@
-"""How the page on admission shows its sweeps: before beside after, the objectives they meet, the diagnosis.
+"""How the page on admission shows its sweeps: before beside after, the objectives they meet.
 
 From records alone. `Sweeps`: the sweep of each cell that was had, by its name (`before`, `after` …).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -12,18 +12,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from nlqlib import plots
-from nlqlib.analysis.diagnosis import Diagnosis
 from nlqlib.analysis.slo import ARTICLE_POLICIES, Choice, policy_table
 from nlqlib.analysis.stats import Line, line
+from nlqlib.article import claim
 from nlqlib.artifacts import Record
 from nlqlib.experiments.admission import AS_DEPLOYED, Design, sets_limits
 from nlqlib.experiments.captions import kinds, named
-from nlqlib.experiments.diagnose import of_records
 from nlqlib.experiments.operating_page import ARTICLE_PRICE, operating_points
 from nlqlib.experiments.study import Study
 from nlqlib.experiments.sweep_page import article_column, article_shown, draw, sweep_table
 from nlqlib.experiments.sweep_rows import Records, places, rows, span, told
-from nlqlib.records import Json
 
 Sweeps = Mapping[str, Records]
 CONCURRENCIES = (1, 2, 4, 8, 16, 32)
@@ -199,15 +197,48 @@ def cold_sentence(before: Records, cold: Sequence[Record]) -> str:
     )
 
 
-def regions(records: Records) -> tuple[Choice, ...]:
-    """What the article's three objectives choose on a sweep, at its price."""
-    return policy_table(operating_points(records, ARTICLE_PRICE), ARTICLE_POLICIES)
+def regions(records: Records, within: float = 0.0) -> tuple[Choice, ...]:
+    """What the article's three objectives choose on a sweep, at its price.
+
+    `within`: the share by which p95 may be too high: a model's tolerance, 0 for what was measured.
+    """
+    found = operating_points(records, ARTICLE_PRICE)
+    eased = [replace(p, p95_s=None if p.p95_s is None else p.p95_s / (1 + within)) for p in found]
+    return policy_table(eased, ARTICLE_POLICIES)
 
 
-def regions_table(sweeps: Sweeps) -> pd.DataFrame:
-    """The operating region of each objective, in every sweep."""
+def p95_tolerance(study: Study) -> float:
+    """To what share the twin's p95 is known, by the article's own repeats; 0 for what is measured."""
+    return (claim("after.p95.32").tolerance.relative or 0.0) if study.target.kind == "twin" else 0.0
+
+
+def regions_table(sweeps: Sweeps, study: Study) -> pd.DataFrame:
+    """The operating region of each objective, in every sweep; on the twin also within p95's tolerance."""
     shown = {name: {c.policy.name: _region(c) for c in regions(records)} for name, records in sweeps.items()}
+    within = p95_tolerance(study)
+    if within and "after" in sweeps:
+        eased = regions(sweeps["after"], within)
+        shown[f"after, p95 within {within:.0%}"] = {c.policy.name: _region(c) for c in eased}
     return pd.DataFrame(shown).rename_axis("objective")
+
+
+def regions_sentence(sweeps: Sweeps, study: Study) -> str:
+    """Which regions the sweep after has, and how sure a model can be of them."""
+    if "after" not in sweeps:
+        return "The sweep after is not observable here, and with it the regions."
+    within = p95_tolerance(study)
+    strict, eased = regions(sweeps["after"]), regions(sweeps["after"], within)
+    text = f"After, the three objectives choose {_chosen(strict)} in flight"
+    if not within or _chosen(strict) == _chosen(eased):
+        return f"{text}."
+    return (
+        f"{text}; within the {within:.0%} to which the twin's p95 is known they choose {_chosen(eased)}: a "
+        "level whose p95 misses a bound by less than that cannot be told from one that meets it."
+    )
+
+
+def _chosen(found: Sequence[Choice]) -> str:
+    return ", ".join("none" if c.point is None else str(c.point.concurrency) for c in found)
 
 
 def _region(choice: Choice) -> str:
@@ -217,57 +248,6 @@ def _region(choice: Choice) -> str:
     return (
         f"{choice.point.concurrency} in flight, {told(choice.point.throughput, '.2f')} req/s (met at {met})"
     )
-
-
-def diagnoses(sweeps: Sweeps) -> dict[str, Diagnosis]:
-    """The verdict on each sweep."""
-    return {name: of_records(records) for name, records in sweeps.items()}
-
-
-def layers_table(found: Mapping[str, Diagnosis]) -> pd.DataFrame:
-    """The article's table of layers, filled in from every sweep."""
-    shown: dict[str, Json] = {}
-    for name, diagnosis in found.items():
-        for layer in diagnosis.layers:
-            row = shown.setdefault(layer.name, {"question": layer.question})
-            row[name] = f"{layer.state}: {layer.finding}"
-    return pd.DataFrame.from_dict(shown, orient="index").rename_axis("layer")
-
-
-def verdicts_table(found: Mapping[str, Diagnosis]) -> pd.DataFrame:
-    """The verdict on each sweep, whether it was seen or inferred, and what to try next."""
-    shown = {
-        name: {
-            "verdict": d.verdict,
-            "layer": d.layer or "—",
-            "the layer is": "seen" if d.seen else "inferred or not observable",
-            "next experiment": d.next_experiment,
-        }
-        for name, d in found.items()
-    }
-    return pd.DataFrame.from_dict(shown, orient="index").rename_axis("sweep")
-
-
-def evidence_table(found: Diagnosis) -> pd.DataFrame:
-    """Everything the verdict rests on."""
-    shown = [{"evidence": e.name, "value": e.value, "reading": e.reading} for e in found.evidence]
-    return pd.DataFrame(shown, columns=["evidence", "value", "reading"]).set_index("evidence")
-
-
-def unseen_sentence(found: Diagnosis) -> str:
-    """What the diagnosis could not have seen."""
-    return "Not observable here: " + "; ".join(found.not_observable) + "." if found.not_observable else ""
-
-
-def remedy_table(found: Diagnosis) -> pd.DataFrame:
-    """The setting to change, in each platform's own words."""
-    shown = [{"platform": name, "setting": text} for name, text in found.remedy.items()]
-    return pd.DataFrame(shown, columns=["platform", "setting"]).set_index("platform")
-
-
-def main_diagnosis(found: Mapping[str, Diagnosis]) -> Diagnosis | None:
-    """The one a reader came for: of the sweep before, else of the endpoint as it is."""
-    return found.get("before") or next(iter(found.values()), None)
 
 
 def every_level(sweeps: Sweeps, *more: Records) -> list[Record]:
