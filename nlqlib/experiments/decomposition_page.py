@@ -79,10 +79,9 @@ def terms_sentence(records: Records) -> str:
         return f"The engine does not say where a request's time goes. {missing(records)}".rstrip()
     told_shares = ", ".join(f"{share:.1%} ({name(r)})" for r, share in known)
     queue = max((terms(r).get(ENGINE) or 0.0) for r, _ in known)
-    return (
-        f"Decode is {told_shares} of the client's latency; the engine's own queue is never more than "
-        f"{queue * 1e3:.1f} ms. {missing(records)}"
-    ).rstrip()
+    waits = f"is at most {queue * 1e3:.1f} ms" if queue else "is empty"
+    text = f"Decode is {told_shares} of the client's latency; the engine's own queue {waits}."
+    return f"{text} {missing(records)}".rstrip()
 
 
 # ---- arithmetic ------------------------------------------------------------------------------------------
@@ -171,14 +170,23 @@ def closure(record: Record) -> Rule:
     return next(r for r in record.validity if r.rule.startswith("sum of the terms"))
 
 
+def outside_s(record: Record) -> float | None:
+    """Client E2E less the engine's own and the admission queues that were seen; unseen ones are in it."""
+    whole, engine, found = total_s(record), record.value("engine_e2e", "mean"), terms(record)
+    if whole is None or engine is None:
+        return None
+    return whole - engine - sum(found.get(layer) or 0.0 for layer in (ROUTER, REPLICA))
+
+
 def closure_table(records: Records) -> pd.DataFrame:
     """Sum of the terms against client E2E, and what the residual consists of, arm by arm."""
     rows = {}
     for record in records:
         found, whole = terms(record), total_s(record)
         seen = [v for t, v in found.items() if t != RESIDUAL and v is not None]
-        outside = record.results["terms"]["outside_engine_s"]
-        inside = None if outside is None or found[RESIDUAL] is None else found[RESIDUAL] - outside
+        outside = outside_s(record)
+        residual = found[RESIDUAL]
+        inside = None if outside is None or residual is None else residual - outside
         rule = closure(record)
         rows[name(record)] = {
             "sum of the terms (ms)": ms(sum(seen) if seen else None),
@@ -200,6 +208,8 @@ def closure_sentence(records: Records, study: Study) -> str:
     if not shares:
         return "The engine shows no timers: nothing can be closed, and the whole latency is residual."
     text = f"{sum(v is True for v in verdicts)} of {len(verdicts)} arms close within 5 %"
+    if None in verdicts:
+        text += f", {verdicts.count(None)} cannot be told, because a term that was not seen may hold the rest"
     text = f"{text}; the terms make up {min(shares):.1%} to {max(shares):.1%} of what the client waits."
     if study.target.kind != "twin":
         return text

@@ -97,23 +97,20 @@ def in_flight(concurrency: int, output_tokens: float, prompt_tokens: float | Non
     return InFlight(concurrency, scaled, min(round(common * scale), *scaled), max(1, round(output_tokens)))
 
 
-def served_shape(study: Study, name: str = "") -> tuple[ModelShape | None, str]:
+def served_shape(study: Study, record: Record, name: str = "") -> tuple[ModelShape | None, str]:
     """The shape of the model served (on the twin: modelled) and its name, or `None` and why not.
 
-    `name` overrides what the target says.
+    `name` overrides what target and server say.
     """
-    wanted = name or _served(study)
+    server = record.server
+    modelled = load(study.target.declared["twin"]).model if study.target.kind == "twin" else None
+    wanted = name or modelled or study.target.declared.get("model") or (server.model if server else None)
     if not wanted:
         return None, "the model is not named: set MODEL or the notebook's model_config"
     try:
-        return model_shape(wanted), wanted
+        return model_shape(str(wanted)), str(wanted)
     except UnknownModelError as unknown:
         return None, str(unknown)
-
-
-def _served(study: Study) -> str:
-    declared = study.target.declared
-    return load(declared["twin"]).model if study.target.kind == "twin" else str(declared.get("model") or "")
 
 
 def served_machine(study: Study, record: Record, name: str = "") -> tuple[Machine | None, str]:

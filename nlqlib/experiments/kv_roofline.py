@@ -42,6 +42,7 @@ def _point(record: Record) -> Point | None:
     gap, running, load = record.value("itl", "mean"), record.value("running", "mean"), load_of(record)
     if not gap or not running or load is None:
         return None
+    running = max(1.0, running)  # a token comes from a step with at least one; idle moments have none
     context = running * load.context_tokens
     shared = _held_tokens(load, record)
     steps = {
@@ -179,6 +180,6 @@ def _draw(ax: Axes, p: Point, shape: ModelShape, last: bool) -> None:
 def peaks(found: Machine | None, why: str) -> str:
     """The accelerator's peaks in words, or why there are none."""
     if found is None:
-        return f"No roof can be drawn here: {why}."
+        return f"no roof: {why}"
     bandwidth, flops = found.peaks.bandwidth / 1e9, found.peaks.flops / 1e12
-    return f"{found.name}: {bandwidth:.0f} GB/s and {flops:.0f} TFLOP/s by its data sheet."
+    return f"{found.name}: {bandwidth:.0f} GB/s and {flops:.0f} TFLOP/s by its data sheet"

@@ -82,6 +82,7 @@ def savings_figure(study: Study, records: Sequence[Record]) -> Figure:
     seen_there = article.claim("kv.usage").value or 0.0
     plots.article_points(ax, [seen_there], [0], label=None)
     ax.text(2.1 * seen_there, 0, f"article {seen_there:.1%}", va="center", fontsize=9)
+    ax.set_title("bars: arithmetic; dots: sampled", loc="left")
     ax.set_yticks(range(len(found)), list(found))
     ax.set_ylim(len(found) - 0.35, -0.8)
     ax.grid(False, axis="y")
