@@ -41,6 +41,8 @@ PROMPT_TOKENS = 3_320
 OUTPUT_TOKENS = 115
 SECONDS = {"twin": 0.02, "local": 20.0, "url": 4.0}
 """Seconds of one request on its own: processor time of the twin, measured on two cores, the article's."""
+COLD_SECONDS = {"twin": 0.0, "local": 27.0, "url": 0.4}
+"""Seconds of a prompt of which nothing is cached; prefill is arithmetic, so batching hardly helps."""
 SPEED_UP = 0.3
 """Each further request in flight adds this much of the single-stream throughput: batching on two cores."""
 
@@ -73,7 +75,8 @@ def duration_s(spec: Spec, kind: str) -> float:
     if spec.about_s is not None:
         return spec.about_s
     each_s = SECONDS[kind] * output_tokens(spec) / OUTPUT_TOKENS
-    return spec.requests * each_s / (1 + SPEED_UP * (spec.concurrency - 1))
+    cold_s = COLD_SECONDS[kind] if spec.params.get("unshared") else 0.0
+    return spec.requests * (cold_s + each_s / (1 + SPEED_UP * (spec.concurrency - 1)))
 
 
 PLANS: Mapping[str, PlanFunction] = dict.fromkeys([*NOTEBOOKS, *VARIANTS], plan)
