@@ -19,7 +19,7 @@ from nlqlib.serving.control_server import control, endpoint
 from nlqlib.serving.running import run
 
 SERVICE_S = 0.5
-IN_FLIGHT = (32, 256)
+IN_FLIGHT = (32, 128)
 WAVES = 2
 CLIENTS: tuple[ClientKind, ...] = ("wire", "openai")
 SAME_WITHIN = 0.25
@@ -31,7 +31,7 @@ SPEC = Spec(
     "one-process",
     {"service_s": SERVICE_S, "in_flight": list(IN_FLIGHT), "waves": WAVES},
     ("nlqlib.experiments.one_process", "nlqlib.serving.control_server"),
-    about_s=12.0,
+    about_s=8.0,
 )
 
 

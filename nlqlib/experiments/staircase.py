@@ -7,9 +7,10 @@ asks how far a *single* process goes with either client: the first suspect is th
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 from nlqlib.analysis.window import Scrape
 from nlqlib.artifact_record import load_record
@@ -137,18 +138,27 @@ def _measure(study: Study, wanted: Trial) -> Measured:
     asked = offered(study, wanted)
     with ExitStack() as stack, progress(2 + 1 + sets_limits(study), "staircase") as bar:
         controls = {name: stack.enter_context(control(name, CONTROL_S)) for name in ("parallel", "serial")}
-        runs = [_control(PARALLEL, controls["parallel"], asked, study.client)]
-        bar.advance(PARALLEL)
-        with _places(study) as places:
-            server = run(identify(places[AS_IT_IS]))
-            for name, target in places.items():
-                runs.append(_run(name, target, asked, wanted, study.client))
-                bar.advance(name)
-        runs.append(_control(SERIAL, controls["serial"], asked, study.client))
-        bar.advance(SERIAL)
+        places = stack.enter_context(_places(study))
+        server = run(identify(places[AS_IT_IS]))
+        runs = []
+        for name, measure_now in _steps(controls, places, asked, study.client).items():
+            runs.append(measure_now())
+            bar.advance(name)
     found = measured(runs, study.target.time_tag)
     interval = (began, time.time()) if study.target.kind != "twin" else None
     return replace(found, server=server, interval_s=interval)
+
+
+def _steps(
+    controls: Mapping[str, Served], places: Mapping[str, Target], asked: list[ChatRequest], kind: ClientKind
+) -> dict[str, Callable[[], Run]]:
+    """The runs in their order, the endpoint's between the controls."""
+    own = {name: partial(_run, name, target, asked, kind) for name, target in places.items()}
+    return {
+        PARALLEL: partial(_control, PARALLEL, controls["parallel"], asked, kind),
+        **own,
+        SERIAL: partial(_control, SERIAL, controls["serial"], asked, kind),
+    }
 
 
 @contextmanager
@@ -165,6 +175,8 @@ def _places(study: Study) -> Iterator[Mapping[str, Target]]:
         if sets_limits(study):
             places[ONE_AT_A_TIME] = bare.limited(router=1)
             stack.callback(places[ONE_AT_A_TIME].close)
+        for target in places.values():
+            _ = target.connection  # nothing may start while processes are being timed
         yield places
 
 
@@ -187,7 +199,7 @@ def _control(name: str, server: Served, asked: list[ChatRequest], kind: ClientKi
     return Run(name, alone, release_together(there, whole, kind))
 
 
-def _run(name: str, target: Target, asked: list[ChatRequest], wanted: Trial, kind: ClientKind) -> Run:
+def _run(name: str, target: Target, asked: list[ChatRequest], kind: ClientKind) -> Run:
     there = target.connection.endpoint
     first = [asked[i % len(asked)] for i in range(WARM_UP + ALONE)]
     alone = tuple(run(_ask(there, r, kind)) for r in first)[WARM_UP:]
