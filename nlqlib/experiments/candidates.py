@@ -1,0 +1,275 @@
+"""Candidates of the next quality gate: one model, asked and corrected in one way, at one price.
+
+A candidate is data (`data/candidates.toml`). Those of the notebook's own target are evaluated by the page on
+held-out meaning, and read from there; the others are asked when they are named, and otherwise shown as not
+measured here.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from nlqlib import paths
+from nlqlib.analysis.cost import SECONDS_PER_HOUR, TokenPrices
+from nlqlib.analysis.stats import Interval, t_interval
+from nlqlib.artifacts import Record
+from nlqlib.experiments import heldout
+from nlqlib.experiments.condition_report import Prices
+from nlqlib.experiments.conditions import CONDITIONS, Condition, condition
+from nlqlib.experiments.questions import question_workload
+from nlqlib.experiments.semantics import evaluate_all, evaluation_spec
+from nlqlib.experiments.study import Spec, Study
+from nlqlib.records import Json
+from nlqlib.serving.endpoint import Endpoint
+from nlqlib.serving.hosted import Hosted
+from nlqlib.serving.target import TIMEOUT_S, Connection, Target, TargetError
+
+NOTEBOOK = "14_candidates"
+SOURCE = paths.DATA / "candidates.toml"
+KINDS = ("target", "openai", "converse")
+ASKED_AS = {
+    "structured_outputs": "structured_outputs",
+    "response_format": "response_format",
+    "tool": "response_format",  # which `serving.hosted` turns into a forced tool
+    "prompt only": "unconstrained",
+}
+"""How a request of ours carries each output contract."""
+
+
+class CandidateError(ValueError):
+    """The list of candidates cannot be used; says what to change."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """Where a model answers, how a form is asked of it, and what it costs."""
+
+    name: str
+    kind: str
+    contract: str
+    prices: Prices
+    as_of: str
+    """Month in which the prices were read."""
+    model: str | None = None
+    """`None`: whatever the notebook's target serves."""
+    url: str | None = None
+    url_env: str | None = None
+    key_env: str | None = None
+    accelerator: str | None = None
+
+    @property
+    def here(self) -> bool:
+        """Is it the notebook's own target?"""
+        return self.kind == "target"
+
+    @property
+    def adapted(self) -> bool:
+        """Does an adapter stand between our requests and the service?"""
+        return self.kind == "converse" or self.contract == "tool"
+
+    def target(self) -> Target:
+        """The service as a target; nothing is contacted and no key read before the first request."""
+        declared = {"name": self.name, "model": self.model, "kind": self.kind, "contract": self.contract}
+        return Target(
+            name=self.name,
+            kind="url",
+            clock="real",
+            can=frozenset(),
+            declared=declared,
+            speaker=self.model,
+            connect=self.connection,
+        )
+
+    def connection(self) -> Connection:
+        """Where requests go, and the adapter in front. Raises `TargetError` where no address is known."""
+        url = self.url or os.environ.get(self.url_env or "", "")
+        if not url:
+            raise TargetError(f"the address of {self.name} is unknown: put it in the variable {self.url_env}")
+        url = url.rstrip("/")
+        # a server of one's own may need no key, and then its variable is not set
+        key = self.key_env if self.url or os.environ.get(self.key_env or "") else None
+        endpoint = Endpoint(url, self.model, api_key_env=key, timeout_s=TIMEOUT_S)
+        dialect: Any = "converse" if self.kind == "converse" else "tool"
+        return Connection(endpoint, Hosted(url, self.model or "", dialect) if self.adapted else None)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One row of the table."""
+
+    name: str
+    service: Service
+    condition: Condition
+    tests: str
+    """What is learned from it."""
+
+    @property
+    def forced(self) -> bool:
+        """Does it answer without asking the user?"""
+        return heldout.is_forced(self.condition.name)
+
+
+def load(path: Path = SOURCE) -> list[Candidate]:
+    """The candidates of the file. Raises `CandidateError` naming the entry that cannot be used."""
+    try:
+        told = tomllib.loads(path.read_text("utf-8"))
+        services = {name: _service(name, entry) for name, entry in told["services"].items()}
+        return [_candidate(entry, services) for entry in told["candidates"]]
+    except (OSError, KeyError, TypeError, tomllib.TOMLDecodeError) as error:
+        raise CandidateError(f"{path.name} cannot be read as a list of candidates: {error!r}") from error
+
+
+def _service(name: str, entry: Json) -> Service:
+    dollars = dict(entry["dollars"])
+    by_token = "input" in dollars
+    priced = TokenPrices(dollars["input"], dollars["output"], dollars.get("cached")) if by_token else None
+    plain = {k: v for k, v in entry.items() if k != "dollars"}
+    made = Service(name=name, prices=Prices(priced, dollars.get("per_hour")), **plain)
+    _known("kind", made.kind, KINDS, name)
+    _known("contract", made.contract, tuple(ASKED_AS), name)
+    if not made.here and not (made.url or made.url_env):
+        raise CandidateError(f"service {name} has no address: give url, or url_env, the name of a variable")
+    return made
+
+
+def _candidate(entry: Json, services: Mapping[str, Service]) -> Candidate:
+    _known("service", entry["service"], tuple(services), entry["name"])
+    _known("condition", entry["condition"], tuple(CONDITIONS), entry["name"])
+    service = services[entry["service"]]
+    how = replace(condition(entry["condition"]), contract=ASKED_AS[service.contract])
+    return Candidate(entry["name"], service, how, entry["tests"])
+
+
+def _known(what: str, given: str, names: Sequence[str], where: str) -> None:
+    if given not in names:
+        near = get_close_matches(given, names, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+        raise CandidateError(f"{where}: unknown {what} {given!r}: {hint}")
+
+
+def chosen(candidates: Sequence[Candidate], names: Sequence[str]) -> list[Candidate]:
+    """The candidates to ask now: those of the notebook's target, and those in `names`.
+
+    A service's name stands for all of its candidates. Raises `CandidateError`.
+    """
+    services = {c.service.name for c in candidates}
+    for name in names:
+        _known("candidate", name, [*(c.name for c in candidates), *services], "run")
+    return [c for c in candidates if c.service.here or {c.name, c.service.name} & set(names)]
+
+
+def study_of(study: Study, candidate: Candidate) -> Study:
+    """The study that holds the points of `candidate`: the held-out page's, or one of its service."""
+    if candidate.service.here:
+        return replace(study, notebook=heldout.NOTEBOOK)
+    return replace(study, target=candidate.service.target())
+
+
+def spec_of(candidate: Candidate, source: str, concurrency: int) -> Spec:
+    """The evaluation of `candidate` on the set `source`, as a point."""
+    point = f"{question_workload(source).name}-{candidate.condition.name}"
+    return evaluation_spec(point, source, candidate.condition, concurrency)
+
+
+Measurements = dict[str, dict[str, Record | None]]
+"""The evaluation of each candidate, by set and then by name; `None`: not measured here."""
+
+
+def evaluated(
+    study: Study, candidates: Sequence[Candidate], sets: Sequence[str], names: Sequence[str], concurrency: int
+) -> Measurements:
+    """Every candidate on every set: asked now where it is here or in `names`, else as it was retained."""
+    asked = chosen(candidates, names)
+    found: Measurements = {}
+    for source in sets:
+        told: dict[str, Record | None] = {}
+        found[question_workload(source).name] = told
+        for service in dict.fromkeys(c.service for c in asked):
+            mine = [c for c in asked if c.service == service]
+            hows = [c.condition for c in mine]
+            records = evaluate_all(study_of(study, mine[0]), source, hows, concurrency)
+            told.update({c.name: records[c.condition.name] for c in mine})
+        told.update({c.name: retained(study, c, source, concurrency) for c in candidates if c not in asked})
+    return found
+
+
+def retained(study: Study, candidate: Candidate, source: str, concurrency: int) -> Record | None:
+    """What was measured earlier, from files alone; `None` where nothing was."""
+    where = study_of(study, candidate)
+    return where.store.find(where.key(spec_of(candidate, source, concurrency)))
+
+
+def points(study: Study, params: Json) -> list[tuple[Study, Spec]]:
+    """Every point of the notebook under its `params`, with what each really sends."""
+    asked = chosen(load(), params["run"])
+    planned: list[tuple[Study, Spec]] = []
+    for source in params["sets"]:
+        sent: set[tuple[str, str]] = set()
+        for candidate in asked:
+            where, spec = study_of(study, candidate), spec_of(candidate, source, int(params["concurrency"]))
+            way = (candidate.service.name, candidate.condition.prompt)
+            planned.append((where, replace(spec, requests=0) if way in sent else spec))
+            sent |= set() if where.retained(spec) else {way}
+    return planned
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Dollars for a thousand answered questions."""
+
+    value: float | None
+    interval: Interval | None
+    basis: str
+    """What is paid, and at which operating point."""
+
+
+def cost(candidate: Candidate, record: Record, target: str) -> Cost:
+    """What a thousand questions cost: tokens of a hosted model, or a machine's time at the point measured.
+
+    A machine in a closed loop of N requests answers N / R questions a second (Little's law), R being the
+    mean time of a question. Its price is that of the accelerator named; on another target there is none.
+    """
+    prices, rows = candidate.service.prices, heldout.rows(record)
+    if prices.tokens is not None:
+        return _token_cost(rows, prices.tokens, candidate.service.as_of)
+    if candidate.service.here and target != "twin":
+        return Cost(None, None, "no price: not the accelerator that is priced")
+    in_flight = int(record.params["concurrency"])
+    times = seconds(rows)
+    rate = (prices.per_hour or 0.0) / SECONDS_PER_HOUR * 1000 / in_flight
+    basis = f"{prices.per_hour} USD an hour of one {candidate.service.accelerator}, {in_flight} in flight"
+    return _mean([t * rate for t in times], len(rows), basis)
+
+
+def seconds(rows: Sequence[Json]) -> list[float]:
+    """Seconds of all requests of each question, cut answers included; a question without them is left out."""
+    each = [[(r["start_s"], r["end_s"]) for r in row["requests"]] for row in rows]
+    whole = [spans for spans in each if spans and not any(None in span for span in spans)]
+    return [sum(end - start for start, end in spans) for spans in whole]
+
+
+def _token_cost(rows: Sequence[Json], prices: TokenPrices, as_of: str) -> Cost:
+    basis = f"{prices.input} and {prices.output} USD per million tokens ({as_of})"
+    each = [_dollars(row, prices) for row in rows]
+    return _mean([1000 * d for d in each if d is not None], len(rows), basis)
+
+
+def _dollars(row: Json, prices: TokenPrices) -> float | None:
+    sent = row["requests"]
+    if any(r[k] is None for r in sent for k in ("prompt_tokens", "output_tokens")):
+        return None
+    rate = prices.input if prices.cached_input is None else prices.cached_input
+    cached = sum(r["cached_tokens"] or 0 for r in sent)
+    fresh, output = (sum(r[k] for r in sent) for k in ("prompt_tokens", "output_tokens"))
+    return float(((fresh - cached) * prices.input + cached * rate + output * prices.output) / 1e6)
+
+
+def _mean(each: Sequence[float], wanted: int, basis: str) -> Cost:
+    """The mean of `each` with its interval; none where a question lacks its own."""
+    if not each or len(each) < wanted:
+        return Cost(None, None, basis)
+    return Cost(sum(each) / len(each), t_interval(each), basis)
