@@ -5,6 +5,7 @@ from typing import Any
 
 from nlqlib.experiments import (
     admission,
+    candidates,
     decomposition,
     environment,
     heldout,
@@ -34,6 +35,7 @@ VARIANTS: Mapping[str, Points] = {
     "06_saturation": saturation.points,
     "07_latency_decomposition": decomposition.points,
     "11_kv_pressure": kv_pressure.points,
+    "14_candidates": candidates.points,
 }
 """Notebooks whose points run on variants of the target: each point comes with the study of its own."""
 
