@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from nlqlib import plots
 from nlqlib.analysis.factorial import CELLS, Cell, Factorial, Setting, factorial
@@ -28,8 +29,8 @@ PLACES = ("waits at the router", "waits at the replica", "waits in the engine", 
 THICK = 0.1
 """An area is named in the figure if it holds this share of the requests in flight."""
 UNSEEN = "not observable here"
-GRID = 200
-"""Points in time where the engine's gauges give none."""
+GRID = 400
+"""Points in time of the figure."""
 
 
 def values(records: Sequence[Record], response: str) -> list[float]:
@@ -184,20 +185,19 @@ def depth_at(times: Floats, intervals: Sequence[tuple[float, float]]) -> Floats:
 def depths(record: Record) -> tuple[Floats, dict[str, Floats]]:
     """Times in seconds, and how many requests were at each of `PLACES` then; what was not seen is left out.
 
-    Until the last request was sent: the drain is not shown.
+    Until the last request was sent: the drain is not shown. A gauge holds until it is read again.
     """
     done = completions_of(record)
-    last = max(c.start_s for c in done if c.start_s is not None)
-    gauges = [g for g in record.results.get("gauges") or [] if None not in g and g[0] <= last]
-    times = np.array([g[0] for g in gauges]) if gauges else np.linspace(0, last, GRID)
+    times = np.linspace(0, max(c.start_s for c in done if c.start_s is not None), GRID)
     seen: dict[str, Floats] = {}
     for place, layer in zip(PLACES, FACTORS, strict=False):
         waits = waiting_at(layer, done)
         if waits:
             seen[place] = depth_at(times, waits)
-    if gauges:
-        seen[PLACES[2]] = np.array([g[2] for g in gauges], dtype=np.float64)
-        seen[PLACES[3]] = np.array([g[1] for g in gauges], dtype=np.float64)
+    gauges = np.array([g for g in record.results.get("gauges") or [] if None not in g], dtype=np.float64)
+    if len(gauges):
+        at = np.clip(np.searchsorted(gauges[:, 0], times, side="right") - 1, 0, None)
+        seen[PLACES[2]], seen[PLACES[3]] = gauges[at, 2], gauges[at, 1]
     return times, seen
 
 
@@ -217,23 +217,22 @@ def depth_figure(cells: Cells, study: Study) -> Figure:
         axes[0].text(0.5, 0.5, UNSEEN, ha="center", color=plots.GREY, transform=axes[0].transAxes)
     axes[0].set_ylabel("requests in flight")
     axes[0].set_ylim(bottom=0)
+    axes[0].yaxis.set_major_locator(MaxNLocator(integer=True))
     return fig
 
 
 def _areas(ax: Axes, times: Floats, seen: Mapping[str, Floats]) -> None:
-    base = np.zeros(len(times))
-    top = sum(float(of.mean()) for of in seen.values()) if len(times) else 0.0
+    base, total = np.zeros(len(times)), sum(float(of.mean()) for of in seen.values())
     for i, place in enumerate(PLACES):
-        if place not in seen or not len(times):
+        if place not in seen:
             continue
-        ax.fill_between(times, base, base + seen[place], color=plots.PALETTE[i], alpha=0.75, lw=0)
-        middle, height = float(times[len(times) // 2]), float(seen[place].mean())
-        if height >= THICK * top:
-            at = float(base.mean()) + height / 2
-            ax.text(
-                middle, at, place.replace(" in ", "\nin ").replace(" at ", "\nat "), ha="center", va="center"
-            )
-        base = base + seen[place]
+        top, height = base + seen[place], float(seen[place].mean())
+        ax.fill_between(times, base, top, color=plots.PALETTE[i], alpha=0.75, lw=0, step="post")
+        if height >= THICK * total:
+            verb, where = place.split(" ", 1)
+            middle = float(times[len(times) // 2]), float(base.mean()) + height / 2
+            ax.text(*middle, f"{verb}\n{where}", ha="center", va="center")
+        base = top
 
 
 def _total(ax: Axes, done: Sequence[Completion]) -> None:
