@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from nlqlib import article, plots
@@ -67,28 +68,34 @@ def savings_figure(study: Study, records: Sequence[Record]) -> Figure:
     """Usage at the article's load under each combination, on a log axis, with what was sampled beside it."""
     found = savings(model_shape(ARTICLE_MODEL), article_capacity())
     fig, ax = plots.figure(study.target.name, kinds(study), width_in=8.6, height_in=3.5)
+    told_there = article.claim("kv.usage").value or 0.0
     for at, (_, share) in enumerate(found.values()):
         colour = plots.PALETTE[1] if share > 1 else plots.PALETTE[0]
         ax.barh(at, share, height=0.55, color=colour)
-        ax.text(1.06 * share, at, f"{share:.1%}", va="center", fontsize=10)
+        beside = "" if at else f" (◇ article {told_there:.1%})"
+        ax.text(1.13 * share, at, f"{share:.1%}{beside}", va="center", fontsize=10)
+    plots.article_points(ax, [told_there], [0], label=None)
     ax.set_xscale("log")
     ax.set_xlim(5e-3, 8)
     ax.axvline(1, color="black", lw=1.2, ls="--")
     ax.text(1.05, -0.62, "all KV memory", fontsize=9.5, va="center")
-    seen = {arm_place(r): v for r in records if (v := r.value("kv_usage", "mean")) is not None}
-    for at, value in seen.items():
-        ax.plot([value], [at + 0.36], "o", color="black", ms=6, clip_on=False)
-        ax.text(1.12 * value, at + 0.37, f"sampled {value:.1%}", fontsize=9, va="center")
-    seen_there = article.claim("kv.usage").value or 0.0
-    plots.article_points(ax, [seen_there], [0], label=None)
-    ax.text(2.1 * seen_there, 0, f"article {seen_there:.1%}", va="center", fontsize=9)
-    ax.set_title("bars: arithmetic; dots: sampled", loc="left")
+    _sampled(ax, records)
     ax.set_yticks(range(len(found)), list(found))
     ax.set_ylim(len(found) - 0.35, -0.8)
     ax.grid(False, axis="y")
     ax.set_xticks([0.01, 0.1, 1], ["1 %", "10 %", "100 %"])
     ax.set_xlabel(f"KV usage at {ARTICLE_CONCURRENCY} in flight (log axis)")
     return fig
+
+
+def _sampled(ax: Axes, records: Sequence[Record]) -> None:
+    """What the gauges said of the arms that are observations of a row."""
+    seen = {arm_place(r): v for r in records if (v := r.value("kv_usage", "mean")) is not None}
+    for at, value in seen.items():
+        ax.plot([value], [at + 0.36], "o", color="black", ms=6, clip_on=False)
+        ax.text(1.13 * value, at + 0.37, f"sampled {value:.1%}", fontsize=9, va="center")
+    dots = "; dots: sampled" if seen else ""
+    ax.set_title(f"bars: arithmetic for the article's engine{dots}", loc="left")
 
 
 def arm_place(record: Record) -> int:
