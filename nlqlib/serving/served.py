@@ -18,8 +18,9 @@ from nlqlib.serving.target import Connection, Target, TargetError
 from nlqlib.twin.model import DEFAULT
 
 READY = re.compile(r"(http://127\.0\.0\.1:\d+)/v1")
-START_S, LOOK_S, GRACE_S = 60.0, 0.05, 3.0
-"""How long a server may take to come up, how often is looked, how long it may take to end."""
+START_S, LOOK_S, GRACE_S = 180.0, 0.05, 3.0
+"""How long a server may take to come up (2 s, unless others hold the cores), how often
+is looked, how long it may take to end."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,12 @@ class Served:
             if said := READY.search(self.log.read_text("utf-8", "replace") if self.log.exists() else ""):
                 return said.group(1)
             if self.process.poll() is not None:
-                break
+                raise TargetError(f"the {self.name} did not start; {self.process.last_words()}")
             time.sleep(LOOK_S)
         self.process.stop()
-        raise TargetError(f"the {self.name} did not start; {self.process.last_words()}")
+        raise TargetError(
+            f"the {self.name} is not up after {START_S:g} s: free this machine's cores, or see {self.log}"
+        )
 
 
 def start_served(name: str, arguments: Sequence[str]) -> Served:
