@@ -22,7 +22,7 @@ def which_of(board: Board) -> None:
         board.note("rank among", (value.dimension, len(value.names)), "which of", m.items)
         return m["rest"]
 
-    board.replace(r"[WA]f?b?s?(?:N?[DE]?f?)?(?P<v>V)(?P<rest>)", ranked)
+    board.replace(r"Wf?b?s?(?:N?[DE]?f?)?(?P<v>V)(?P<rest>)", ranked)
     if board.has("W") and board.has(r"[m\^]"):
         board.replace(r"(?P<v>V)(?P<rest>)", lambda m: ranked(m) if "/" in m["v"][0].value.joins else None)
         board.replace(r"b(?P<v>V)(?P<rest>)(?=.*W)", ranked)

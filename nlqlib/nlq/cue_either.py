@@ -16,6 +16,9 @@ def metric_or_dimension(board: Board) -> None:
         if item.code == "X":
             metric = _counts(board, at, metrics)
             board.items[at] = replace(item, code="M" if metric else "E", value=item.value[0 if metric else 1])
+            asked = re.search(r"WN?[DETU].*V$", board.codes[:at]) is not None and metrics > 0
+            if asked and not metric:  # which channel do Corporate customers use
+                board.items[at] = replace(item, code="_")
             if metric and _carries_only(board.codes[:at], board.codes[at + 1 :], metrics):
                 board.items[at] = replace(item, code="_")
     board.items = [item for item in board.items if item.code != "_"]

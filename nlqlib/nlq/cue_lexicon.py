@@ -162,6 +162,9 @@ def _add_dimensions(found: defaultdict[Phrase, list[Entry]], catalog: Catalog) -
                 continue
             many = plural(phrase) if singular(phrase) == phrase else phrase
             _put(found, singular(phrase), Entry("D", dimension.name))
+            if "of" in phrase[1:]:  # what kind of customers
+                _put(found, plural(phrase), Entry("D", dimension.name))
+                many = plural(_plural_head(phrase))
             _put(found, many, Entry("E", dimension.name))
             _put(found, _plural_head(phrase), Entry("E", dimension.name))
         for word in _unnamed(dimension):

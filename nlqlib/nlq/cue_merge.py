@@ -57,6 +57,9 @@ def merged(items: Sequence[Item], catalog: Catalog, polar: bool = False) -> list
         later, left = facts_of([item for item in items[at + 1 :] if item.code != "C"], catalog)
         if items[at].value == "reset" and _stands_alone(later):
             return later
+        unsaid = {item.code for item in items[:at]} & {"^", "R"} and not any(f.slot == "rank" for f in later)
+        if not before and not unsaid and _stands_alone(later):
+            return later
         changed = _changed(before, later, left, catalog)
         if changed is not None:
             return changed

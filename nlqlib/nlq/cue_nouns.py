@@ -52,7 +52,25 @@ def shares(board: Board) -> None:
         return None if name is None else [joined([m["y"][0], whole], "M", name)]
 
     board.replace(r"(?P<part>M)[fw]*(?P<y>Y)[fq]*(?P<whole>[MX])", ratio)
-    board.replace(r"(?P<y>Y)[fq]*(?P<whole>[MX])(?:[wf]*(?P<later>M)|[wf]*J)?", ratio)
+    board.replace(r"(?P<y>Y)[fq]*J?(?P<whole>[MX])(?:[wf]*(?P<later>M)|[wf]*J)?", ratio)
+
+    def percent(m: Match) -> list[Item] | None:
+        name = share_of(board.catalog, m["whole"][0].value)
+        return [joined(m.items, "M", name)] if name else None
+
+    board.replace(r"(?P<whole>M)%", percent)
+    board.items = [item for item in board.items if item.code != "%"]
+
+
+def share_of(catalog: Catalog, metric: str) -> str | None:
+    """The ratio whose numerator is `metric`: a margin of 30 % is a margin rate."""
+    known = catalog.metrics
+    if known[metric].kind != "measure":
+        return None
+    return next(
+        (n for n, m in known.items() if m.unit == "ratio" and m.measures[0] == known[metric].measures[0]),
+        None,
+    )
 
 
 def ratio_over(catalog: Catalog, whole: str, part: str | None = None) -> str | None:
@@ -215,6 +233,7 @@ def head_nouns(board: Board) -> None:
         return m["v"] if any(item.code == "M" for item in (*m.before, *m.after)) else None
 
     board.replace(r"(?<![\^NWR])(?P<v>[fx!]+V)[DE]", other)
+    board.replace(r"(?<![\^NWR])f(?:E)(?P<v>f+V)", other)
 
 
 def _but(items: list[Item]) -> list[Item]:
@@ -233,7 +252,8 @@ def exclusions(board: Board) -> None:
 
     def scoped(m: Match) -> list[Item] | None:
         noun, value = m["n"][0], m["v"][0]
-        return _but(m["rest"]) if _names(noun, value.value.dimension) else None
+        ordered = board.has("[od]") and not board.has("[bj][DETU]")  # only rows can be put in order
+        return _but(m["rest"]) if _names(noun, value.value.dimension) and not ordered else None
 
     def meant(m: Match) -> list[Item]:
         return m["rest"]

@@ -2,7 +2,7 @@
 
 from nlqlib.nlq.catalog import Catalog
 from nlqlib.nlq.cue_board import Board, Match
-from nlqlib.nlq.cue_nouns import metric_called, ratio_over
+from nlqlib.nlq.cue_nouns import metric_called, ratio_over, share_of
 from nlqlib.nlq.cue_tags import NUMBERS, Item
 
 FLIPPED = {"gt": "lte", "gte": "lt", "lt": "gte", "lte": "gt"}
@@ -26,7 +26,7 @@ def row_limits(board: Board) -> None:
         return []
 
     board.replace(r"[fi1w]*(?P<n>N)l(?=f?[bj]|f[DE])", lambda m: [] if m["n"][0].value == 1 else None)
-    board.replace(r"[fis1>\^!w]*(?P<n>N)l(?:[fs]*)", noted)
+    board.replace(r"[fis>!w]*[1\^i>]?(?P<n>N)l(?:[fs]*)", noted)
     board.replace(r"[fis1>\^w]*l[fisd1>]*(?P<o>N)(?![DEMXTU])", noted)
     board.replace(r"[\^1]l", noted)
     board.replace(r"(?:i[\^1]?|1)(?P<n>N)(?![DEMXTUVJ\^])", noted)
@@ -91,28 +91,17 @@ def _fits(board: Board, metric: str, number: Item) -> bool:
     if number.code == "Q":
         return (
             unit == "ratio"
-            or _share_of(board.catalog, metric) is not None
+            or share_of(board.catalog, metric) is not None
             or ratio_over(board.catalog, metric) is not None
         )
     return unit == "money" if number.code == "K" else True
-
-
-def _share_of(catalog: Catalog, metric: str) -> str | None:
-    """The ratio whose numerator is `metric`: a margin of 30 % is a margin rate."""
-    known = catalog.metrics
-    if known[metric].kind != "measure":
-        return None
-    return next(
-        (n for n, m in known.items() if m.unit == "ratio" and m.measures[0] == known[metric].measures[0]),
-        None,
-    )
 
 
 def in_unit(metric: str, number: Item, catalog: Catalog) -> tuple[str, float]:
     """The metric and the number in its unit: ratios as a share of one, whole numbers as such."""
     unit, value = catalog.metrics[metric].unit, number.value
     if number.code == "Q" and unit != "ratio":
-        metric = ratio_over(catalog, metric) or _share_of(catalog, metric) or metric
+        metric = ratio_over(catalog, metric) or share_of(catalog, metric) or metric
     if unit == "ratio" and number.code == "N" and value > 1:
         value = round(value / 100, 12)
     return metric, int(value) if float(value).is_integer() else value
@@ -157,7 +146,7 @@ def sorts(board: Board) -> None:
         by(m)
         return [*m["b"], *m["noun"]]
 
-    board.replace(r"(?P<b>b?)o(?P<noun>[DE])[bf]q?(?P<by>M)(?P<e>d?)", listed)
+    board.replace(r"(?P<b>b?)of?(?P<noun>[DE])[bf]q?(?P<by>M)(?P<e>d?)", listed)
     board.replace(r"(?P<d>d?)o[bfsq]*(?P<by>[MDE])(?P<e>d?)", by)
     board.replace(r"o(?P<d>d)[bf]+q?(?P<by>[MDE])", by)
     board.replace(r"(?P<d>d)[bf]q?(?P<by>M)", by)

@@ -80,15 +80,15 @@ def rank_all(board: Board) -> None:
     def sorted_all(m: Match) -> list[Item]:
         if not board.all("sort"):
             board.note("sort", (None, None), "rank all", m.items)
-        return [item for item in m.items if item.code not in "Raj"]
+        return [item for item in m.items if item.code not in "RajN"]
 
     def series(m: Match) -> list[Item]:
         board.note("grain", m["u"][0].value, "rank all", m.items)
         return sorted_all(m)[:-1]
 
-    board.replace(r"R[fq]?[aj](?P<u>[TU])", series)
-    board.replace(r"R[fq]?[aj]", sorted_all)
-    board.replace(r"a[DE]f?R", sorted_all)
+    board.replace(r"R[fq]?[aj]N?(?P<u>[TU])", series)
+    board.replace(r"R[fq]?[aj]N?", sorted_all)
+    board.replace(r"[aj][DE]f?R", sorted_all)
     board.replace(r"aR(?=[fb]?[DE])", sorted_all)
 
 

@@ -159,6 +159,8 @@ class _Tagger:
             return self._number_next(end, strict=self.tokens[at].text == "top")
         if entry.code == "<":
             return any(item.code in NUMBERS for item in self.found[-2:]) and not self._number_next(end)
+        if entry.code == "=" and end - at > 1:
+            return not any(e.code in "JMDEX" for e in self._entries_at(end))
         if entry.code == "B":
             return self._number_next(end) and (self.tokens[at].text != "from" or self._range_next(end))
         if entry.code == "i":

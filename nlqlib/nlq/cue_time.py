@@ -52,6 +52,12 @@ def grains(board: Board) -> None:
 
     board.replace(r"(?:[fbj]*)G", noted)
     board.replace(r"[bjc][fjR]?[TU]", noted)
+
+    def beside(m: Match) -> list[Item]:
+        board.note("grain", m.items[-1].value, "split by time", m.items[-1:])
+        return m["split"]
+
+    board.replace(r"(?P<split>[bj][DE])\+[TU]", beside)  # per region and month
     if not board.has("R"):
         board.replace(r"f?a[TU]", noted)
 
