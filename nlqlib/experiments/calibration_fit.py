@@ -108,7 +108,7 @@ def measured_value(p: Probed, quantity: str) -> float | None:
 
 def first_guess(probed: Sequence[Probed]) -> StepTime:
     """Coefficients of the right size, from two kinds of points. Raises `CalibrationError` without them."""
-    gaps = [p.itl_s for p in probed if p.concurrency == 1 and p.itl_s]
+    gaps = [p.itl_s for p in probed if p.concurrency == 1 and p.output_tokens > TWO_TOKENS and p.itl_s]
     rates = [p.ttft_s / p.prompt_tokens for p in probed if not p.shared_tokens and p.ttft_s]
     if not gaps or not rates:
         raise CalibrationError(
