@@ -17,11 +17,19 @@ import pandas as pd
 
 from nlqlib.analysis.comparison import Change, changes
 from nlqlib.analysis.diagnosis import Diagnosis
+from nlqlib.analysis.staircase import MIN_PROCESSES
 from nlqlib.artifacts import Record, Store
 from nlqlib.commands import InputError
+from nlqlib.experiments import staircase
 from nlqlib.experiments.chats import ChatsError, load_chats
 from nlqlib.experiments.diagnose import NOTEBOOK, Plan, default_grid, of_records, sweep, verdict
-from nlqlib.experiments.saved_levels import completions_of, sweep_name, sweep_records
+from nlqlib.experiments.saved_levels import (
+    completions_of,
+    controlled_staircase,
+    saved_staircase,
+    sweep_name,
+    sweep_records,
+)
 from nlqlib.experiments.study import Study
 from nlqlib.load.closed_loop import LoadError
 from nlqlib.records import Completion, Json
@@ -39,21 +47,24 @@ def diagnose(
     workload: str | None = None,
     limits: Json | None = None,
     pool: int | None = None,
+    processes: int = 0,
     points: str = "*",
     out: str | None = None,
     as_json: bool = False,
 ) -> int:
     """Diagnose the saved runs in the folder `source`, or else `target`, measured now; 1 if it cannot tell.
 
-    `limits`: admission limits put in front of the target (`router`, `replica` …); `points`: a pattern that
-    the names of saved points match.
+    `limits`: admission limits put in front of the target (`router`, `replica` …); `processes`: so many
+    independent ones test the staircase as well, 0 for none; `points`: a pattern that the names of saved
+    points match.
     """
     if source is not None:
-        found = of_records(_one_sweep(source, points))
+        saved = _one_sweep(source, points)
+        found = of_records(saved, saved_staircase(Path(source), saved[0]))
         named = f"saved runs in {source}"
     else:
         plan = _plan(concurrency, requests, workload, pool)
-        found, named = _measured(target, plan, limits or {}, out)
+        found, named = _measured(target, plan, limits or {}, out, processes)
     print(_json(found, named) if as_json else text(found, named))
     return 1 if found.kind == "cannot tell" else 0
 
@@ -82,10 +93,13 @@ def _concurrencies(told: str) -> set[int]:
     return found
 
 
-def _measured(target: str, plan: Plan, limits: Json, out: str | None) -> tuple[Diagnosis, str]:
+def _measured(
+    target: str, plan: Plan, limits: Json, out: str | None, processes: int
+) -> tuple[Diagnosis, str]:
     """Sweep the target and diagnose it; the points are kept in `out`, or nowhere."""
     with ExitStack() as stack:
         opened = stack.enter_context(closing(open_target(target, progress=_tell)))
+        _check_processes(processes, opened, plan)
         there = stack.enter_context(closing(_behind(opened, limits)))
         root = Path(out) if out else Path(stack.enter_context(tempfile.TemporaryDirectory()))
         study = Study(NOTEBOOK, there, there.profile, "wire", Store(root))
@@ -97,7 +111,21 @@ def _measured(target: str, plan: Plan, limits: Json, out: str | None) -> tuple[D
             swept = sweep(study, whole, _tell)
         except LoadError as error:
             raise InputError(f"nothing was answered: {error}") from error
-        return verdict(swept), f"target {there.name}, times {there.time_tag}"
+        stairs = None
+        if processes:
+            _tell(f"{processes} independent processes, and two controls beside them")
+            stairs = controlled_staircase(staircase.measure(study, staircase.trial(study, processes)))
+        return verdict(swept, stairs), f"target {there.name}, times {there.time_tag}"
+
+
+def _check_processes(processes: int, target: Target, plan: Plan) -> None:
+    """Raise `InputError` where independent processes cannot be tried."""
+    if processes and processes < MIN_PROCESSES:
+        raise InputError(f"--processes takes {MIN_PROCESSES} or more: fewer show no staircase")
+    if processes and target.kind == "twin":
+        raise InputError("processes need real time: run `serve twin`, and diagnose its address with them")
+    if processes and plan.chats:
+        raise InputError("--processes sends the study's questions, so it does not go with --workload")
 
 
 def _behind(target: Target, limits: Json) -> Target:

@@ -57,6 +57,7 @@ def register(commands: "Commands[argparse.ArgumentParser]") -> None:
     add("--concurrency", help="requests in flight (default: 1,2,4,8,16,32; local: to 16)")
     add("--requests", type=int, default=0, help="of each level (default: 7 for each in flight; local: 3)")
     add("--points", default="*", help="of DIR only those whose name matches, such as 'before-*'")
+    add("--processes", type=int, default=0, help="also release so many independent processes together")
     add("--pool", type=int, help="connections of our client, to show a client that limits")
     add("--out", metavar="DIR", help="keep the levels as artifacts here, and reuse those that are there")
     add("--json", action="store_true", help="JSON instead of tables")
@@ -98,6 +99,7 @@ def _diagnose(args: argparse.Namespace) -> int:
         workload=args.workload,
         limits=limits,
         pool=args.pool,
+        processes=args.processes,
         points=args.points,
         out=args.out,
         as_json=args.json,

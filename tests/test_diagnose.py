@@ -11,13 +11,17 @@ import pytest
 
 from nlqlib.__main__ import main
 from nlqlib.analysis.diagnosis import Diagnosis, SweepLevel, diagnose
-from nlqlib.artifacts import Record, Store
+from nlqlib.artifacts import PointKey, Record, Store
 from nlqlib.experiments import chats, saved_levels
 from nlqlib.experiments.diagnose import Plan, of_records, sweep, verdict
 from nlqlib.experiments.saved_levels import levels_of, sweep_records
+from nlqlib.experiments.staircase_result import AS_IT_IS, PARALLEL, Run, measured
+from nlqlib.experiments.staircase_result import SERIAL as SERIAL_CONTROL
 from nlqlib.experiments.study import Study
 from nlqlib.load.closed_loop import LoadError
 from nlqlib.load.health import ClientHealth
+from nlqlib.load.processes import Release
+from nlqlib.records import Completion
 from nlqlib.serving.target import Target, open_target
 
 GRID = (1, 4, 8, 16)
@@ -197,6 +201,8 @@ def test_levels_of_the_sweep_command_are_diagnosed_as_well(
         (["diagnose", "--concurrency", "a,b"], "numbers such as 1,2,4"),
         (["diagnose", "--workload", "{}/none.jsonl"], "cannot read"),
         (["diagnose", "--router-limit", "0"], "a router limit of 0"),
+        (["diagnose", "--processes", "8"], "processes need real time"),
+        (["diagnose", "--processes", "2"], "fewer show no staircase"),
         (["compare", "{}", "{}"], "no measured levels"),
     ],
 )
@@ -223,6 +229,27 @@ def test_a_single_level_cannot_tell_and_the_status_says_so(
 
 def changed(record: Record, **body: Any) -> Record:
     return replace(record, body={**record.body, **body})
+
+
+def released(name: str, at_once: int) -> Run:
+    """Eight processes of 2 s each, served `at_once` at a time."""
+    ends = [2.0 * (1 + i // at_once) for i in range(8)]
+    done = tuple(Completion(f"p{i}", "ok", start_s=0.0, end_s=end) for i, end in enumerate(ends))
+    alone = (Completion("alone", "ok", start_s=0.0, end_s=2.0),)
+    return Run(name, alone, Release(done, (0.0,) * 8, tuple(range(8))))
+
+
+def test_a_retained_staircase_counts_for_the_deployment_it_was_measured_on(
+    saved: dict[str, Path], tmp_path: Path
+) -> None:
+    level = sweep_records(saved["before"])[0]
+    runs = [released(PARALLEL, 8), released(AS_IT_IS, 1), released(SERIAL_CONTROL, 1)]
+    key = PointKey("twin", "n", "staircase", "point", {}, None, level.body["identity"], "1")
+    Store(tmp_path).measure(key, lambda: measured(runs, "measured"))
+    found = saved_levels.saved_staircase(tmp_path, level)
+    assert found is not None and found.controls_hold and found.verdict == "serial"
+    assert saved_levels.saved_staircase(tmp_path, changed(level, identity={"name": "another"})) is None
+    assert saved_levels.saved_staircase(saved["before"], level) is None
 
 
 def test_a_model_that_changed_between_levels_leaves_a_level_out(saved: dict[str, Path]) -> None:

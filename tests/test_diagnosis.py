@@ -270,6 +270,15 @@ def test_processes_that_queue_acquit_the_client() -> None:
     assert found.layers[0].state == "passes" and "8 independent processes queue" in found.layers[0].finding
 
 
+def test_processes_that_queue_outweigh_a_busy_client() -> None:
+    busy = Rule("client: share of a core", 0.99, 0.9, False)
+    rows = [of_the_curve(row) for row in sweep(Site(lambda: Slots(constant(2.0)), router=1))]
+    suspected = [replace(row, client_rules=(busy,)) for row in rows]
+    assert diagnose(suspected).verdict == "client-limited"
+    found = diagnose(suspected, staircase=staircase(processes(8, 1), 2.0))
+    assert found.verdict == "serialised upstream" and "the client was a suspect" in found.sentence
+
+
 def test_a_staircase_whose_control_failed_counts_for_nothing() -> None:
     rows = [of_the_curve(row) for row in sweep(Site(lambda: Slots(constant(2.0)), router=1))]
     together, serial = staircase(processes(8, None), 2.0), staircase(processes(8, 1), 2.0)

@@ -102,6 +102,8 @@ def _client(found: Findings) -> Cause | None:
         return Cause("client-limited", why, following, limit, layer="client", seen=True)
     if view.complained_from is None or _flat_before(found, view.complained_from) or _scales(found):
         return None
+    if found.stairs is not None and found.stairs.verdict in ("serial", "limited"):
+        return None  # processes that share nothing with the client queue as well
     why = "the client did not offer the load: " + "; ".join(view.client_complaints[:3])
     following = "spread the load over several client processes and repeat the levels it could not offer"
     return Cause("client-limited", why, following, layer="client", seen=True)

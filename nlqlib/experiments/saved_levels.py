@@ -9,8 +9,10 @@ from pathlib import Path
 
 from nlqlib.analysis.continuity import COUNTERS_GREW, SAME_ENGINE
 from nlqlib.analysis.diagnosis_levels import SweepLevel, level
+from nlqlib.analysis.staircase import ControlledStaircase
 from nlqlib.analysis.window import FINISHED, IN_FLIGHT
 from nlqlib.artifact_record import Record, load_record
+from nlqlib.experiments.staircase_result import AS_IT_IS, judge, staircases
 from nlqlib.load.health import CLIENT
 from nlqlib.records import OUTCOMES, Completion, Json, Rule
 from nlqlib.runs import overlapping
@@ -42,6 +44,32 @@ def is_level(record: Record) -> bool:
         and body.get("kind") == "point"
         and isinstance(body.get("params", {}).get("concurrency"), int)
         and bool(body.get("samples"))
+    )
+
+
+def saved_staircase(folder: Path, like: Record) -> ControlledStaircase | None:
+    """The staircase of independent processes under `folder` that was measured on the deployment of `like`.
+
+    `None` without one, or where several disagree about which it is. Raises `ArtifactError`.
+    """
+    bodies = (path for path in sorted(folder.rglob("*.json")) if not path.name.endswith(".run.json"))
+    found = [r for path in bodies if _is_staircase(r := load_record(path)) and _same_place(r, like)]
+    return controlled_staircase(found[0]) if len(found) == 1 else None
+
+
+def controlled_staircase(record: Record) -> ControlledStaircase:
+    """The endpoint as it was deployed, beside both controls. Raises `ArtifactError`."""
+    return judge(staircases(record))[AS_IT_IS]
+
+
+def _is_staircase(record: Record) -> bool:
+    body = record.body
+    return body.get("status") == "success" and AS_IT_IS in (body.get("results") or {}).get("runs", [])
+
+
+def _same_place(record: Record, like: Record) -> bool:
+    return bool(
+        record.body["target"] == like.body["target"] and record.body["identity"] == like.body["identity"]
     )
 
 
