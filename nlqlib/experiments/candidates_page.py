@@ -207,7 +207,7 @@ def trade_figure(
     ax.axhline(GATE, color=plots.GREY, ls=":", lw=1.2)
     ax.text(
         0.005,
-        GATE - 0.03,
+        GATE - 0.06,
         "the article's gate",
         color=plots.GREY,
         fontsize=9,
