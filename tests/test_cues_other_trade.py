@@ -53,7 +53,7 @@ DIMENSIONS = {"region": "channel", "channel": "customer segment", "customer segm
 DIMENSIONS |= {"category": "region"}
 PLURALS = {"regions": "channels", "channels": "segments", "segments": "categories", "categories": "regions"}
 PLURALS |= {"customer segments": "categories"}
-PHRASES = re.compile("product categor|minus|Net ")
+PHRASES = re.compile("product categor|minus|less|Net ")
 """Words that make another name together with those around them."""
 
 

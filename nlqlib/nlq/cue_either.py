@@ -57,7 +57,7 @@ def _counts(board: Board, at: int, metrics: int) -> bool:
         return bool(metrics) and last == "+"
     if re.match(r"\^(?!M?[1h])", after) and "M" not in before:
         return False
-    if not before and after.startswith("bM"):
+    if not before and after.startswith(("bM", "bqM")):
         return False
     if last == "b":
         return _ranked_by(before) or _sorted_by(before)

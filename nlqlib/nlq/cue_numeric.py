@@ -36,23 +36,13 @@ def row_limits(board: Board) -> None:
 def thresholds(board: Board) -> None:
     """`more than 100 orders`, `return rate above 8%`, `between 5 and 10 percent`, `500 units or more`."""
 
-    def told(
-        ops: tuple[str, ...], numbers: list[Item], m: Match, ahead: list[Item], behind: list[Item]
-    ) -> list[Item] | None:
-        metric = _threshold_metric(board, m, numbers[-1], ahead, behind)
-        if metric is None:
-            return None
-        for op, number in zip(ops, numbers, strict=True):
-            named, value = in_unit(metric.value, number, board.catalog)
-            board.note("threshold", (named, op, value), "threshold", [*m.items, metric])
-        board.note("threshold metric", named, "threshold", [metric])
-        return [item for item in m.items if item.code == "M" and item is not metric]
-
     def between(m: Match) -> list[Item] | None:
-        return told(("gte", "lte"), m["n"] + m["k"], m, m["ahead"], m["behind"])
+        if m["to"] and m["to"][0].words != "to":
+            return None
+        return _noted(board, m, ("gte", "lte"), m["n"] + m["k"])
 
     def one(m: Match) -> list[Item] | None:
-        return told((m["op"][0].value,), m["n"], m, m["ahead"], m["behind"])
+        return _noted(board, m, (m["op"][0].value,), m["n"])
 
     def direct(m: Match) -> list[Item] | None:
         metric = _as_metric(board, m["ahead"][0])
@@ -61,10 +51,24 @@ def thresholds(board: Board) -> None:
     number = f"[{NUMBERS}]"
     ahead, behind = r"(?P<ahead>(?:[MJ][wvf]{0,2})?)", r"(?P<behind>(?:[fq]{0,2}[MJ])?)"
     board.replace(rf"w?{ahead}w?B(?P<n>{number})[+f/]?(?P<k>{number}){behind}", between)
+    board.replace(rf"w?(?P<ahead>M[wvf]*)(?P<n>{number})(?P<to>f)(?P<k>{number})", between)
+    board.replace(rf"w?(?P<ahead>M[wvf]*)(?P<n>{number})(?P<op><)", direct)
     board.replace(rf"w?(?P<ahead>M)(?P<op>>)(?P<n>{number})", direct)
     board.replace(rf"w?{ahead}w?(?P<op>>)(?P<n>{number}){behind}", one)
     board.replace(rf"w?{ahead}w?(?P<n>{number})(?P<op><){behind}", one)
     board.replace(rf"w?{ahead}w?(?P<n>{number})(?P<behind>[fq]?M)(?P<op><)", one)
+
+
+def _noted(board: Board, m: Match, ops: tuple[str, ...], numbers: list[Item]) -> list[Item] | None:
+    """A condition for each of `numbers`, on the metric they limit; what is left of the match is returned."""
+    metric = _threshold_metric(board, m, numbers[-1], m["ahead"], m["behind"])
+    if metric is None:
+        return None
+    for op, number in zip(ops, numbers, strict=True):
+        named, value = in_unit(metric.value, number, board.catalog)
+        board.note("threshold", (named, op, value), "threshold", [*m.items, metric])
+    board.note("threshold metric", named, "threshold", [metric])
+    return [item for item in m.items if item.code == "M" and item is not metric]
 
 
 def _threshold_metric(

@@ -148,44 +148,52 @@ class _Tagger:
     def _fits(self, entry: Entry, entries: Sequence[Entry], at: int, end: int) -> bool:
         """Can a phrase that could be `entries` be this `entry` here?"""
         before = self.found[-1].code if self.found else ""
-        doubtful = any(other.code == "." for other in entries)
-        if entry.code == "b" and before in ("^", "N", "W", "R", "j") and end - at > 1:
-            return not any(e.code == "D" for e in self.lexicon.at((self.tokens[at].text,)))
-        if entry.code == "b" and before in ("f", "x", "z", "/", "+") and end - at > 1:
-            return not any(e.code == "V" for e in self.lexicon.at((self.tokens[at].text,)))
-        if entry.code == "V" and any(token.apart for token in self.tokens[at + 1 : end]):
-            return False
-        if entry.code == ">":
-            return self._number_next(end, strict=self.tokens[at].text == "top")
-        if entry.code == "<":
-            return any(item.code in NUMBERS for item in self.found[-2:]) and not self._number_next(end)
+        also = "".join(other.code for other in entries)
+        if entry.code in "><Bi^f":
+            return self._fits_number(entry, also, at, end)
+        if "." in also and entry.code in "DEMV":
+            return self._fits_common(entry, before, end)
+        if entry.code == "b":
+            return self._fits_split(also, before, at, end)
+        if entry.code == "V":
+            return not any(token.apart for token in self.tokens[at + 1 : end])
         if entry.code == "=" and end - at > 1:
             return not any(e.code in "JMDEX" for e in self._entries_at(end))
-        if entry.code == "B":
-            return self._number_next(end) and (self.tokens[at].text != "from" or self._range_next(end))
-        if entry.code == "i":
-            return self._number_next(end)
         if entry.code == "h":
             return before == "^"
         if entry.code == "G":
             return not self._document(at, end)
-        if doubtful and entry.code in "DE":
-            named = len(self.found) > 1 and before in "MJ" and self.found[-2].code == "^"
-            subject = not before and any(e.code in "wA^" for e in self._entries_at(end))
-            return named or subject or (before != "" and before in "bjW^NRaV")
-        if doubtful and entry.code == "M":
-            return before != "" and before in "q^>NK"
-        if entry.code == "b" and any(other.code == "B" for other in entries) and self._number_next(end):
-            return False
-        if doubtful and entry.code == "V":
+        return not (entry.code == "p" and before != "V" and "x" in also)
+
+    def _fits_number(self, entry: Entry, also: str, at: int, end: int) -> bool:
+        """A word of comparison needs a number; `top` is one only before money or a share."""
+        following = self._number_next(end, strict=self.tokens[at].text == "top")
+        if entry.code in "^f":
+            return not (">" in also and following)
+        if entry.code == "<":
+            return any(item.code in NUMBERS for item in self.found[-2:]) and not following
+        if entry.code == "B":
+            return following and (self.tokens[at].text != "from" or self._range_next(end))
+        return following
+
+    def _fits_common(self, entry: Entry, before: str, end: int) -> bool:
+        """A common word (`good`, `people`, `other`) is a trade word only in its place."""
+        if entry.code == "V":
             return self._among_values(entry, end, before)
-        if (
-            any(other.code == ">" for other in entries)
-            and entry.code in "^f"
-            and self._number_next(end, strict=self.tokens[at].text == "top")
-        ):
-            return False
-        return not (entry.code == "p" and before != "V" and any(e.code == "x" for e in entries))
+        if entry.code == "M":
+            return before != "" and before in "q^>NK"
+        named = len(self.found) > 1 and before in "MJ" and self.found[-2].code == "^"
+        subject = not before and any(e.code in "wA^" for e in self._entries_at(end))
+        return named or subject or (before != "" and before in "bjW^NRaV")
+
+    def _fits_split(self, also: str, before: str, at: int, end: int) -> bool:
+        """`segment by`, `broken by` and `between` split only where no noun, value or number is meant."""
+        first = "".join(e.code for e in self.lexicon.at((self.tokens[at].text,)))
+        if end - at > 1 and before in ("^", "N", "W", "R", "j"):
+            return "D" not in first
+        if end - at > 1 and before in ("f", "x", "z", "/", "+"):
+            return "V" not in first
+        return not ("B" in also and self._number_next(end))
 
     def _document(self, at: int, end: int) -> bool:
         """`my weekly report` is a paper, no weekly series."""
