@@ -27,7 +27,11 @@ def stairs_figure(record: Record, study: Study) -> Figure:
     own = {name: s for name, s in found.items() if name not in CONTROLS}
     for i, (name, s) in enumerate(own.items()):
         _draw(ax, s, name, i)
-    plots.article_points(ax, [claim(c).condition["order"] for c in STEPS], [claim(c).value for c in STEPS])
+    steps = [claim(c) for c in STEPS]
+    orders, values = [c.condition["order"] for c in steps], [c.value for c in steps]
+    plots.article_points(ax, orders, values, label=None)
+    below: Any = {"textcoords": "offset points", "va": "top", "fontsize": 9.5}
+    ax.annotate(plots.ARTICLE_LABEL, (orders[-1], values[-1] or 0), (8, -6), **below)
     ax.set_ylim(bottom=0)
     ax.set_xticks(range(1, max(s.k for s in found.values()) + 1))
     plots.name_axes(ax, "order of completion", "completion", y_unit=UNIT)
