@@ -105,6 +105,7 @@ class Running:
         self.interrupted = True
         if self.process.stdin:
             _close(self.process.stdin)
+            self.process.stdin = None  # `communicate` would flush a closed pipe
         try:
             self.process.wait(KILL_AFTER_S)
         except subprocess.TimeoutExpired:
