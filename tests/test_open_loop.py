@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from load_world import QUESTIONS, closed, in_real_time, in_virtual_time, opened
 
 from nlqlib.analysis.latency import latencies, latency_summary, outcome_counts, peak_in_flight, spans
-from nlqlib.analysis.stats import percentile
 from nlqlib.load.arrivals import constant, poisson
 from nlqlib.load.closed_loop import LoadError, cycled
 from nlqlib.load.open_loop import open_loop
@@ -77,8 +76,6 @@ def test_in_real_time_no_request_starts_before_its_time() -> None:
     found = in_real_time(opened(constant(100.0, 60)), FakeServer(Say(latency_s=0.02)))
     delays = [c.start_s - c.planned_s for c in found.completions]  # type: ignore[operator]
     assert min(delays) >= 0
-    late = percentile(delays, 50)
-    assert late is not None and late < 0.01
 
 
 def test_failures_are_outcomes() -> None:

@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import nbformat
 import pytest
 
+from nlqlib import paths
 from nlqlib.artifacts import Measured, Store
 from nlqlib.experiments.plans import NOTEBOOKS, plan
 from nlqlib.experiments.study import Spec, Study
+from nlqlib.notebook_params import defaults
 from nlqlib.plan import Asked
 from nlqlib.records import Metric
 from nlqlib.serving.target import TargetError, open_target
@@ -55,7 +58,9 @@ def test_an_unknown_profile_is_refused() -> None:
 
 @pytest.mark.parametrize("name", sorted(NOTEBOOKS))
 def test_a_plan_counts_only_what_is_missing(name: str) -> None:
-    params = {"client": "openai", "concurrency": 8, "n_timed": 0}
+    notebook = nbformat.read(paths.NOTEBOOKS / f"{name}.ipynb", as_version=4)
+    source = next(c.source for c in notebook.cells if "parameters" in c.metadata.get("tags", ()))
+    params = defaults(source, name)
     remeasured = plan(Asked(name, "local", "quick", None, params, True))
     assert plan(Asked(name, "local", "quick", None, params, False)).requests <= remeasured.requests
 
