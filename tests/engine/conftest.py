@@ -1,4 +1,7 @@
-"""One real engine for all tests in here: the one that runs, or one that is started (installed if need be)."""
+"""A real engine for the tests of a module: the one that runs, or one that is started (installed if need be).
+
+It ends with the module, since some need an engine with settings of their own and there is only one at a time.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +19,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.engine)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     """A vLLM that answers; its progress is shown although pytest captures output, since it takes minutes."""
     capture = request.config.pluginmanager.getplugin("capturemanager")
