@@ -4,7 +4,6 @@ What a level of a sweep is, and besides: the terms of its latency with their clo
 the first token where it streams, KV usage through the run, the GPUs, and the engine's estimates of its work.
 """
 
-import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
@@ -12,19 +11,18 @@ from contextlib import asynccontextmanager, closing, nullcontext
 from dataclasses import asdict, dataclass, replace
 
 from nlqlib.analysis.samples import GpuSample, Sample
-from nlqlib.analysis.window import Scrape
 from nlqlib.artifacts import Measured, Record
 from nlqlib.experiments import sweep
 from nlqlib.experiments.arm_result import observed
 from nlqlib.experiments.study import Spec, Study
-from nlqlib.experiments.sweep import SETTLE_S, Level, level_spec, offered
+from nlqlib.experiments.sweep import Level, level_spec, offered, session, settled, warm
 from nlqlib.load.closed_loop import closed_loop, cycled
 from nlqlib.load.sampling import Sampler
 from nlqlib.progress import progress
 from nlqlib.records import ChatRequest
 from nlqlib.serving.client import Client
 from nlqlib.serving.identity import identify
-from nlqlib.serving.metrics import MetricsReader, metrics_reader
+from nlqlib.serving.metrics import MetricsReader
 from nlqlib.serving.telemetry import Telemetry, gpu_telemetry
 
 MODULES = ("nlqlib.experiments.arm",)
@@ -104,12 +102,12 @@ async def _measure(study: Study, wanted: Arm) -> Measured:
     async with _session(study) as (client, reader, telemetry):
         asked = [replace(r, stream=wanted.stream) for r in offered(study, wanted)]
         if not wanted.unshared:
-            await _warm(client, asked[: spec(wanted).requests - wanted.requests])
-        before = await _settled(reader)
+            await warm(client, asked[: spec(wanted).requests - wanted.requests])
+        before = await settled(reader)
         sampler = Sampler(_both(reader, telemetry, gpus))
         offer = _salted(study, asked) if wanted.unshared else cycled(asked)
         run = await closed_loop(client, offer, wanted.concurrency, wanted.requests, sampler=sampler)
-        after = await _settled(reader)
+        after = await settled(reader)
     ours = study.target.kind != "url" and not wanted.limited
     found = observed(run, before, after, gpus, study.target.time_tag, no_gateway=ours)
     return replace(found, server=server, results={**found.results, "clock": study.target.clock})
@@ -118,16 +116,12 @@ async def _measure(study: Study, wanted: Arm) -> Measured:
 @asynccontextmanager
 async def _session(study: Study) -> AsyncIterator[tuple[Client, MetricsReader | None, Telemetry]]:
     """The client, the metrics' reader where there is something to read, and the GPUs' telemetry."""
-    there = study.target.connection
-    client, telemetry = study.target.client(study.client), gpu_telemetry(study.target)
-    reader = metrics_reader(there) if there.metrics_urls else None
+    telemetry = gpu_telemetry(study.target)
     try:
-        yield client, reader, telemetry
+        async with session(study.target, study.client) as (client, reader):
+            yield client, reader, telemetry
     finally:
-        await client.aclose()
         await telemetry.aclose()
-        if reader:
-            await reader.aclose()
 
 
 def _both(
@@ -148,17 +142,3 @@ def _salted(study: Study, asked: Sequence[ChatRequest]) -> Iterator[ChatRequest]
     """`asked` without end, each under a salt that nobody used before; on the twin the same every time."""
     run = "twin" if study.target.kind == "twin" else uuid.uuid4().hex
     return (replace(r, extra={**r.extra, "cache_salt": f"{run}-{i}"}) for i, r in enumerate(cycled(asked)))
-
-
-async def _warm(client: Client, asked: Sequence[ChatRequest]) -> None:
-    """Each prompt once, in turn, so that its prefix is cached; one token of answer is enough for that."""
-    for request in asked:
-        await client.complete(replace(request, request_id=f"warm-{request.request_id}", max_tokens=1))
-
-
-async def _settled(reader: MetricsReader | None) -> Scrape | None:
-    """The metrics once the engine has counted the last answer."""
-    if reader is None:
-        return None
-    await asyncio.sleep(SETTLE_S)
-    return await reader.scrape()

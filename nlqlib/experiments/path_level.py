@@ -15,16 +15,16 @@ from nlqlib.analysis.samples import Sample
 from nlqlib.analysis.window import Scrape, Window, parse, snapshot, window
 from nlqlib.artifacts import Measured, Record
 from nlqlib.experiments.study import Spec, Study
-from nlqlib.experiments.sweep import SETTLE_S, Level, at, level_spec, offered
+from nlqlib.experiments.sweep import Level, at, level_spec, offered, session, settled, warm
 from nlqlib.experiments.sweep_result import Tag, measured
 from nlqlib.load.closed_loop import LoadRun, closed_loop, cycled
 from nlqlib.load.sampling import Sampler
 from nlqlib.progress import Progress
-from nlqlib.records import ChatRequest, Completion, Json, Metric
+from nlqlib.records import Completion, Json, Metric
 from nlqlib.serving.client import Client
 from nlqlib.serving.gateway import METRICS
 from nlqlib.serving.identity import identify
-from nlqlib.serving.metrics import MetricsReader, metrics_reader
+from nlqlib.serving.metrics import MetricsReader
 from nlqlib.serving.target import Connection
 
 MODULES = ("nlqlib.experiments.path_level",)
@@ -113,15 +113,15 @@ async def _measure(study: Study, level: PathLevel) -> Measured:
     async with _session(study) as (client, reader, gateway):
         asked = offered(study, level)
         if level.warm:
-            await _warm(client, asked[: level.requests])
-        before = await _settled(reader)
+            await warm(client, asked[: level.requests])
+        before = await settled(reader)
         middle = Middle(reader, level.requests // 2)
         sampler = Sampler(reader.sample) if reader else None
         offer = cycled(asked)
         run = await closed_loop(
             client, offer, level.concurrency, level.requests, sampler=sampler, report=middle
         )
-        page, after = await middle.page(), await _settled(reader)
+        page, after = await middle.page(), await settled(reader)
         gate = await gateway.scrape() if gateway else None
     tag = study.target.time_tag
     found = _along(measured(run, before, after, tag), run, page, gate, tag)
@@ -134,16 +134,13 @@ async def _session(
     study: Study,
 ) -> AsyncIterator[tuple[Client, MetricsReader | None, MetricsReader | None]]:
     """The client, the reader of the engines' pages and that of the gateway's, each where there is one."""
-    there = study.target.connection
-    client = study.target.client(study.client)
-    readers = (metrics_reader(there) if there.metrics_urls else None, _gateway(study, there))
+    gateway = _gateway(study, study.target.connection)
     try:
-        yield client, *readers
+        async with session(study.target, study.client) as (client, reader):
+            yield client, reader, gateway
     finally:
-        await client.aclose()
-        for reader in readers:
-            if reader:
-                await reader.aclose()
+        if gateway:
+            await gateway.aclose()
 
 
 def _gateway(study: Study, there: Connection) -> MetricsReader | None:
@@ -152,20 +149,6 @@ def _gateway(study: Study, there: Connection) -> MetricsReader | None:
         return None
     root = there.endpoint.base_url.rstrip("/").removesuffix("/v1")
     return MetricsReader([root + METRICS], app=there.app, endpoint=there.endpoint)
-
-
-async def _warm(client: Client, asked: Sequence[ChatRequest]) -> None:
-    """Each prompt once, in turn, so that its prefix is cached; one token of answer is enough for that."""
-    for request in asked:
-        await client.complete(replace(request, request_id=f"warm-{request.request_id}", max_tokens=1))
-
-
-async def _settled(reader: MetricsReader | None) -> Scrape | None:
-    """The metrics once the engine has counted the last answer."""
-    if reader is None:
-        return None
-    await asyncio.sleep(SETTLE_S)
-    return await reader.scrape()
 
 
 def _along(found: Measured, run: LoadRun, page: Scrape | None, gate: Scrape | None, tag: Tag) -> Measured:

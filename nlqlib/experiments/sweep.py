@@ -143,18 +143,18 @@ def _measured(study: Study, level: Level) -> Measured:
 
 async def _measure(study: Study, level: Level) -> Measured:
     server = await identify(study.target)
-    async with _session(study.target, study.client) as (client, reader):
+    async with session(study.target, study.client) as (client, reader):
         asked = offered(study, level)
-        await _warm(client, asked[: _warming(level)])
-        before = await _settled(reader)
+        await warm(client, asked[: _warming(level)])
+        before = await settled(reader)
         sampler = Sampler(reader.sample) if reader else None
         run = await closed_loop(client, cycled(asked), level.concurrency, level.requests, sampler=sampler)
-        after = await _settled(reader)
+        after = await settled(reader)
     found = measured(run, before, after, study.target.time_tag)
     return replace(found, server=server, results={"clock": study.target.clock})
 
 
-async def _settled(reader: MetricsReader | None) -> Scrape | None:
+async def settled(reader: MetricsReader | None) -> Scrape | None:
     """The metrics once the engine has counted the last answer, a moment after it was sent."""
     if reader is None:
         return None
@@ -163,7 +163,7 @@ async def _settled(reader: MetricsReader | None) -> Scrape | None:
 
 
 @asynccontextmanager
-async def _session(target: Target, kind: ClientKind) -> AsyncIterator[tuple[Client, MetricsReader | None]]:
+async def session(target: Target, kind: ClientKind) -> AsyncIterator[tuple[Client, MetricsReader | None]]:
     """The client and, where the target shows `/metrics`, their reader."""
     client = target.client(kind)
     there = target.connection
@@ -187,8 +187,7 @@ def offered(study: Study, level: Level) -> list[ChatRequest]:
 IGNORE_EOS: Json = {"ignore_eos": True}
 
 
-async def _warm(client: Client, asked: Sequence[ChatRequest]) -> None:
+async def warm(client: Client, asked: Sequence[ChatRequest]) -> None:
     """Each prompt once, in turn, so that its prefix is cached; one token of answer is enough for that."""
     for request in asked:
-        warming = replace(request, request_id=f"warm-{request.request_id}", max_tokens=1)
-        await client.complete(warming)
+        await client.complete(replace(request, request_id=f"warm-{request.request_id}", max_tokens=1))

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import IO, Any
@@ -59,14 +59,13 @@ class Workers:
         self._lines: queue.SimpleQueue[tuple[int, Json | None]] = queue.SimpleQueue()
 
     def __enter__(self) -> "Workers":
-        try:
+        with ExitStack() as started:
+            started.callback(self._end)
             for number, job in enumerate(self._jobs):
                 self._start(number, job)
             for worker in self._workers:
                 self._tell(worker, worker.job.to_json())
-        except BaseException:
-            self._end()
-            raise
+            started.pop_all()  # all are up: from here on `__exit__` ends them
         return self
 
     def __exit__(

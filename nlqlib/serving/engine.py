@@ -133,13 +133,12 @@ def start_engine(
                 process, chosen = _spawn(wanted, launch, port)
                 break
     engine = Engine(wanted, chosen, process.pid, process.log, None, process)
-    try:
+    with contextlib.ExitStack() as starting:
+        starting.callback(engine.stop)
         engine.startup_s = await_ready(process, chosen, begin=begin, deadline_s=deadline_s, progress=progress)
         _check_serves(engine)
         engine_state.record_startup(engine.pid, engine.startup_s)
-    except BaseException:
-        engine.stop()
-        raise
+        starting.pop_all()  # it serves: from here on its owner ends it
     progress(f"engine: {wanted.package} {wanted.version} ready after {engine.startup_s['total']:.0f} s")
     return engine
 

@@ -8,6 +8,7 @@ its response has begun, a cut connection.
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import AsyncExitStack
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -211,11 +212,10 @@ class AsgiTransport(httpx2.AsyncBaseTransport):
         body = await request.aread()
         task = asyncio.create_task(self._exchange(scope, body, stream))
         stream.task = task
-        try:
+        async with AsyncExitStack() as waiting:
+            waiting.push_async_callback(stream.aclose)
             await stream.head
-        except BaseException:
-            await stream.aclose()
-            raise
+            waiting.pop_all()  # the response owns the stream now
         status, found = stream.head.result()
         return httpx2.Response(status, headers=list(found.items()), stream=stream, request=request)
 

@@ -1,20 +1,11 @@
 """A target behind the gateway: admission limits of a router and of replicas in front of a known endpoint."""
 
-import os
-import re
-import sys
-import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from nlqlib import paths
 from nlqlib.records import Json
 from nlqlib.serving.gateway import Gateway
-from nlqlib.serving.owned import OwnedProcess, start_owned
+from nlqlib.serving.served import start_served
 from nlqlib.serving.target import Connection, Target, TargetError
-
-START_S = 30.0
-GRACE_S = 6.0
 
 
 @dataclass(frozen=True)
@@ -87,30 +78,10 @@ def _beside(target: Target, admission: Admission) -> Connection:
     """A gateway process in front of the endpoint, which stays as it is. Raises `TargetError`."""
     there = target.connection
     root = there.endpoint.base_url.rstrip("/").removesuffix("/v1")
-    log = paths.BUILD / "logs" / f"gateway-{os.getpid()}-{time.time_ns()}.log"
-    command = [sys.executable, "-m", "nlqlib", "gateway", "--upstream", root, *admission.options()]
-    process = start_owned(command, log, environment=dict(os.environ), cwd=paths.ROOT, grace_s=GRACE_S)
-    endpoint = replace(there.endpoint, base_url=_address(process, log))
+    server = start_served("gateway", ["nlqlib", "gateway", "--upstream", root, *admission.options()])
+    endpoint = replace(there.endpoint, base_url=f"{server.root}/v1")
 
     def close() -> None:
-        process.stop()
+        server.process.stop()
 
     return replace(there, endpoint=endpoint, close=close)
-
-
-def _address(process: OwnedProcess, log: Path) -> str:
-    """Where the gateway answers, as it says in its first line."""
-    until = time.monotonic() + START_S
-    while time.monotonic() < until:
-        said = (
-            re.search(r"gateway at (http://\S+/v1)", log.read_text("utf-8", "replace"))
-            if log.exists()
-            else None
-        )
-        if said:
-            return said.group(1)
-        if process.poll() is not None:
-            break
-        time.sleep(0.05)
-    process.stop()
-    raise TargetError(f"the gateway did not start; {process.last_words()}")
