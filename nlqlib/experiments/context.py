@@ -1,0 +1,205 @@
+"""Context Budget and Window Sizing: `max_tokens` against the window, and a window of 4,096 against 8,192.
+
+Both windows get the same prompt, output contract, sweep and questions. Where the engine is ours each window
+is an engine of its own. The window of an endpoint that is not ours cannot be changed: it takes the label of
+the window it is deployed with, is run once for each deployment, and the windows are merged from what the
+earlier runs retained.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, replace
+
+from nlqlib.artifacts import Record
+from nlqlib.experiments import arm as arms
+from nlqlib.experiments import context_caps, context_probes
+from nlqlib.experiments.arm import Arm
+from nlqlib.experiments.context_caps import ASKED, AT_ONCE, Cap
+from nlqlib.experiments.context_engine import make_room
+from nlqlib.experiments.context_probes import Probing
+from nlqlib.experiments.study import Spec, Study
+from nlqlib.experiments.sweep import levels
+from nlqlib.records import Json
+from nlqlib.serving.identity import identify
+from nlqlib.serving.target import TargetError
+
+SWEPT: Mapping[str, Sequence[int]] = {"full": (1, 8, 16, 24, 32), "quick": (1, 4, 16)}
+REPEATS: dict[str, int] = {"full": 3, "quick": 0}
+"""A quick run measures each level once: its intervals come from resampled requests."""
+MAX_TOKENS = 256
+
+
+@dataclass(frozen=True)
+class WindowArm(Arm):
+    """An arm on an engine of a certain window."""
+
+    window: int = 0
+    """`max_model_len`."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """What the page compares."""
+
+    windows: tuple[int, int]
+    """The one in use, and the larger one."""
+    swept: tuple[int, ...] = ()
+    n: int = 0
+    seed: int = 0
+    deployed: int = 0
+    """The window of an endpoint whose window is not ours; 0: nobody says."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Everything measured on one window; what is not there was neither measured nor retained."""
+
+    window: int
+    sweep: tuple[Record, ...] = ()
+    answers: Record | None = None
+    """The questions under `MAX_TOKENS`: the same quality set for every window."""
+    probes: tuple[Record, ...] = ()
+
+    @property
+    def records(self) -> list[Record]:
+        """Whatever there is."""
+        return [*self.sweep, *([self.answers] if self.answers else []), *self.probes]
+
+
+def design(
+    study: Study,
+    windows: Sequence[int],
+    swept: Sequence[int] = (),
+    n: int = 0,
+    seed: int = 0,
+    deployed: int = 0,
+) -> Design:
+    """The design of a page's parameters. Raises `TargetError` for ones that compare nothing."""
+    if len(windows) != 2 or not 0 < windows[0] < windows[1]:
+        raise TargetError(f"windows are two lengths in tokens, the smaller first, not {list(windows)}")
+    if deployed and study.target.kind != "url":
+        raise TargetError("deployed names the window of an endpoint; on this target the window is set by us")
+    if deployed and deployed not in windows:
+        raise TargetError(
+            f"deployed is one of the windows compared, {windows[0]} or {windows[1]}, not {deployed}"
+        )
+    return Design((windows[0], windows[1]), tuple(swept), n, seed, deployed)
+
+
+def window_arms(study: Study, wanted: Design, window: int) -> list[WindowArm]:
+    """The sweep of one window, in its order."""
+    swept = wanted.swept or SWEPT[study.profile]
+    found = levels(study, f"w{window}", swept, n=wanted.n, repeats=REPEATS[study.profile], seed=wanted.seed)
+    return [WindowArm(**asdict(x), window=window) for x in found]
+
+
+def answers_cap(study: Study, window: int) -> Cap:
+    """The quality set of one window; on an engine that has it as it is, the same point as the limit alone."""
+    as_it_is = ours(study) and served(study, window) is study
+    return Cap(MAX_TOKENS, ASKED[study.profile], AT_ONCE[study.profile], 0 if as_it_is else window)
+
+
+def probings(study: Study, wanted: Design, window: int) -> list[Probing]:
+    """The probes of the smaller window on an engine of `window`; on the twin as both kinds of engine."""
+    plain = Probing(window, wanted.windows[0], study.quick)
+    both = study.target.kind == "twin" and window == wanted.windows[0]
+    return [plain, replace(plain, clamping=True)] if both else [plain]
+
+
+def ours(study: Study) -> bool:
+    """Is the window ours to set?"""
+    return study.target.variant is not None
+
+
+def served(study: Study, window: int) -> Study:
+    """`study` on an engine of `window`: a variant, or the one that is there where it has that window."""
+    there = study.target.declared.get("settings", {}).get("flags", {}).get("max_model_len")
+    if not ours(study) or there == window:
+        return study
+    return replace(study, target=study.target.engine(max_model_len=window))
+
+
+def specs(study: Study, wanted: Design, window: int) -> list[tuple[Study, Spec]]:
+    """Every point of one window, each with the study of its variant."""
+    here = served(study, window)
+    cap = answers_cap(study, window)
+    return [
+        *arms.points(here, window_arms(study, wanted, window)),
+        (context_caps.at(here), context_caps.spec(here, cap)),
+        *(
+            (context_probes.at(here, p), context_probes.spec(here, p))
+            for p in probings(study, wanted, window)
+        ),
+    ]
+
+
+def deployments(study: Study, wanted: Design) -> dict[int, Deployment]:
+    """What each window measured, the smaller first: now, or in an earlier run on another deployment."""
+    return {w: deployment(study, wanted, w) for w in wanted.windows}
+
+
+def deployment(study: Study, wanted: Design, window: int) -> Deployment:
+    """Everything of one window."""
+    if not ours(study) and window != wanted.deployed:
+        return _kept(study, wanted, window)
+    with _engine(study, wanted, window) as here:
+        sweep = arms.measure(here, window_arms(study, wanted, window))
+        [answers] = context_caps.measure(here, [answers_cap(study, window)])
+        probes = [context_probes.measure(here, p) for p in probings(study, wanted, window)]
+    return Deployment(window, tuple(sweep), answers, tuple(probes))
+
+
+@contextmanager
+def _engine(study: Study, wanted: Design, window: int) -> Iterator[Study]:
+    """`study` on an engine of `window`; a real one starts only if something is to be measured."""
+    here = served(study, window)
+    missing = any(not there.retained(s) for there, s in specs(study, wanted, window))
+    if missing and study.target.kind == "url":
+        _check(here, window)
+    if here is study or study.target.kind == "twin":
+        yield here
+        return
+    if missing:
+        make_room(study.target)
+    with closing(here.target):
+        yield here
+
+
+def _check(study: Study, window: int) -> None:
+    """Raise `TargetError` when the endpoint says that its window is another one."""
+    told = study.run(identify(study.target)).max_model_len
+    if told is not None and told != window:
+        raise TargetError(f"the endpoint says its window is {told}, not {window}: set deployed to it")
+
+
+def _kept(study: Study, wanted: Design, window: int) -> Deployment:
+    """What an earlier run on a deployment of that window retained."""
+    sweep = [_found(study, arms.spec(a)) for a in window_arms(study, wanted, window)]
+    probes = [_found(study, context_probes.spec(study, p)) for p in probings(study, wanted, window)]
+    return Deployment(
+        window,
+        tuple(r for r in sweep if r),
+        _found(study, context_caps.spec(study, answers_cap(study, window))),
+        tuple(r for r in probes if r),
+    )
+
+
+def _found(study: Study, spec: Spec) -> Record | None:
+    found = study.store.find(study.key(spec))
+    return found if found is not None and found.current else None
+
+
+def points(study: Study, params: Json) -> list[tuple[Study, Spec]]:
+    """Every point that the page measures under its `params`, each with the study of its variant."""
+    wanted = design(
+        study,
+        params["windows"],
+        params["swept"],
+        int(params["n_requests"]),
+        deployed=int(params["deployed"]),
+    )
+    here = context_caps.at(study)
+    capped = [(here, context_caps.spec(study, c)) for c in context_caps.caps(study)]
+    mine = [w for w in wanted.windows if ours(study) or w == wanted.deployed]
+    every = [*capped, *(pair for w in mine for pair in specs(study, wanted, w))]
+    return list({(str(there.target.declared), s.name): (there, s) for there, s in every}.values())

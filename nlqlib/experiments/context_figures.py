@@ -1,0 +1,142 @@
+"""The two figures of the page on the context budget: lengths with the window's budget, and both windows."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+from nlqlib import plots
+from nlqlib.analysis.comparison import Change
+from nlqlib.analysis.headroom import Budget
+from nlqlib.experiments import context_lengths as lengths
+from nlqlib.experiments.captions import kinds, named
+from nlqlib.experiments.context import Deployment
+from nlqlib.experiments.context_caps import SHOWN
+from nlqlib.experiments.study import Study
+from nlqlib.experiments.sweep_page import draw
+from nlqlib.experiments.sweep_rows import places
+
+PARTS = ("prompt", "max_tokens", "left")
+"""Of a window, from the left."""
+
+
+def lengths_figure(study: Study, budgets: Sequence[Budget]) -> Figure:
+    """Prompt lengths, answer lengths with the limits as lines, and each window as a bar of three parts."""
+    fig, (isl, osl, bars) = plots.panels(study.target.name, ("replayed",), 3, width_in=11.4, height_in=4.0)
+    found = lengths.of("baseline")
+    _histogram(isl, {"": [x.isl for x in found]}, 12)
+    whole, lost = lengths.whole(found), [x.osl for x in found if x.outcome == "length" and x.osl]
+    _histogram(osl, {"valid": whole, "cut when recorded": lost}, 16)
+    for limit in SHOWN:
+        if limit <= 1.1 * max([*whole, *lost, 1]):
+            osl.axvline(limit, color=plots.GREY, lw=1, ls=":")
+            osl.annotate(
+                f"{limit}", (limit, 1), (-3, -2), xycoords=osl.get_xaxis_transform(),
+                textcoords="offset points", ha="right", va="top", color=plots.GREY, fontsize=9.5,
+            )  # fmt: skip
+    plots.name_axes(isl, "prompt (ISL)", "questions", x_unit="tokens")
+    plots.name_axes(osl, "answer (OSL)", "questions", x_unit="tokens")
+    _windows(bars, budgets)
+    return fig
+
+
+def _histogram(ax: Axes, values: Mapping[str, Sequence[int]], bins: int) -> None:
+    kept = {name: found for name, found in values.items() if found}
+    if not kept:
+        ax.text(0.5, 0.5, "no answers on file", transform=ax.transAxes, ha="center", color=plots.GREY)
+        return
+    ax.hist(list(kept.values()), bins=bins, stacked=True, color=plots.PALETTE[: len(kept)], label=list(kept))
+    ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    if len(kept) > 1:
+        ax.legend(frameon=False, fontsize=9.5, loc="center right")
+
+
+def _windows(ax: Axes, budgets: Sequence[Budget]) -> None:
+    """Horizontal bars, each as long as its window."""
+    for at, b in enumerate(budgets):
+        begin = 0
+        for part, colour in zip(PARTS, plots.PALETTE, strict=False):
+            wide = max(0, getattr(b, part))
+            ax.barh(at, wide, left=begin, height=0.5, color=colour, alpha=0.85)
+            if wide > 0.12 * max(x.window for x in budgets):
+                ax.text(
+                    begin + wide / 2, at, f"{wide:,}", ha="center", va="center", color="white", fontsize=9.5
+                )
+            begin += wide
+        said = f"max_tokens {b.max_tokens:,}, left for the prompt {b.left:,}"
+        ax.text(0, at - 0.31, said, va="bottom", fontsize=9.5)
+    ax.set_yticks(range(len(budgets)), [f"{b.window:,}" for b in budgets])
+    ax.set_ylim(len(budgets) - 0.5, -0.75)
+    ax.grid(False, axis="y")
+    ax.set_xlim(left=0)
+    ax.xaxis.set_major_locator(MaxNLocator(4))
+    plots.name_axes(ax, "tokens of one request", "window", y_unit="tokens")
+
+
+def lengths_alt(study: Study, budgets: Sequence[Budget]) -> str:
+    """Alternative text of `lengths_figure`."""
+    found = lengths.of("baseline")
+    osl = lengths.whole(found)
+    seen = f"valid answers have {min(osl)} to {max(osl)} tokens" if osl else "no answers are on file"
+    parts = "; ".join(
+        f"a window of {b.window:,} is {b.prompt:,} of prompt, {b.max_tokens} of answer and {b.left:,} left"
+        for b in budgets
+    )
+    what = f"Histograms of prompt and answer lengths and bars of the window, target {study.target.name}"
+    return f"{what}: {seen}; {parts}."
+
+
+# ---- both windows ----------------------------------------------------------------------------------------
+
+
+def windows_figure(study: Study, found: Iterable[Deployment], changed: Sequence[Change]) -> Figure:
+    """Throughput and p95 of each window, and the differences between them with their intervals."""
+    fig, (left, middle, right) = plots.panels(
+        study.target.name, kinds(study), 3, width_in=12.4, height_in=4.0
+    )
+    for colour, there in enumerate(found):
+        label = f"{there.window:,}"
+        draw(left, places(there.sweep), "x_run", label, colour)
+        draw(middle, places(there.sweep), "p95_s", label, colour)
+    for ax, name, unit in ((left, "throughput, whole run", "req/s"), (middle, "p95 of E2E latency", "s")):
+        ax.set_ylim(0, 1.05 * ax.get_ylim()[1])
+        ax.set_xlim(left=0)
+        plots.name_axes(ax, "concurrency", name, x_unit="requests in flight", y_unit=unit)
+        plots.label_lines(ax)
+    _differences(right, changed)
+    return fig
+
+
+def _differences(ax: Axes, changed: Sequence[Change]) -> None:
+    """After less before as a share of before, throughput and p95 side by side."""
+    drawn = 0
+    for i, quantity in enumerate(("throughput", "p95 latency")):
+        colour: Any = {"color": plots.PALETTE[2 + i]}
+        rows = [c for c in changed if c.quantity == quantity and c.before and c.difference is not None]
+        for c in rows:
+            drawn += 1
+            x, share = c.concurrency + 0.5 * (i - 0.5), (c.difference or 0.0) / (c.before or 1.0)
+            ax.plot([x], [share], plots.MARKERS[i], label="_", **colour)
+            if c.interval is not None:
+                ends = [end / (c.before or 1.0) for end in c.interval]
+                ax.vlines(x, min(ends), max(ends), lw=1.4, **colour)
+        if rows:
+            ax.plot([], [], plots.MARKERS[i], label=quantity, **colour)
+    if not drawn:
+        ax.text(0.5, 0.5, "nothing to compare: one window was measured", transform=ax.transAxes, ha="center")
+    else:
+        ax.legend(frameon=False, fontsize=9.5)
+    ax.axhline(0, color=plots.GREY, lw=1)
+    ends = [abs(v) for v in ax.get_ylim()]
+    ax.set_ylim(-max(*ends, 0.01), max(*ends, 0.01))
+    ax.set_xlim(left=0)
+    ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
+    plots.name_axes(ax, "concurrency", "larger window − smaller", x_unit="requests in flight", y_unit="share")
+
+
+def windows_alt(study: Study, sentence: str) -> str:
+    """Alternative text of `windows_figure`."""
+    what = "Throughput, p95 and their differences for both windows over concurrency"
+    return f"{what} on {named(study)}. {sentence}"

@@ -1,0 +1,234 @@
+"""Two windows: the same sweep on both, merged from deployments, and read with intervals."""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+from context_world import answer, endpoint_study, local_study, point, twin_study
+
+from nlqlib.analysis.headroom import Budget
+from nlqlib.artifacts import Record
+from nlqlib.experiments import context, context_figures, kv_pressure
+from nlqlib.experiments import context_window_page as page
+from nlqlib.experiments.context import Deployment, Design, deployments, design
+from nlqlib.experiments.model_data import model_shape
+from nlqlib.experiments.plans import duration_s
+from nlqlib.experiments.study import Study
+from nlqlib.serving.target import TargetError
+
+WINDOWS = (4096, 8192)
+PARAMS = {"windows": [4096, 8192], "swept": [], "n_requests": 0, "deployed": 0}
+Found = dict[int, Deployment]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return twin_study(tmp_path_factory.mktemp("store"))
+
+
+@pytest.fixture(scope="module")
+def wanted(study: Study) -> Design:
+    return design(study, WINDOWS, (1, 2, 4, 6, 8), 16)
+
+
+@pytest.fixture(scope="module")
+def found(study: Study, wanted: Design) -> Found:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(context.REPEATS, "full", 0)
+        return deployments(study, wanted)
+
+
+# ---- design and plan -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("windows", [(8192, 4096), (4096, 4096), (4096,), (0, 4096), (1, 2, 3)])
+def test_windows_that_compare_nothing_are_refused(study: Study, windows: tuple[int, ...]) -> None:
+    with pytest.raises(TargetError, match="the smaller first"):
+        design(study, windows)
+
+
+def test_a_label_is_for_endpoints_that_are_not_ours_and_names_one_of_the_windows(
+    study: Study, tmp_path: Path
+) -> None:
+    with pytest.raises(TargetError, match="set by us"):
+        design(study, WINDOWS, deployed=4096)
+    with pytest.raises(TargetError, match="4096 or 8192"):
+        design(endpoint_study(tmp_path, 4096), WINDOWS, deployed=2048)
+
+
+def test_both_windows_get_the_same_sweep_questions_and_probes(study: Study) -> None:
+    plain = design(study, WINDOWS)
+    small, large = ([asdict(a) for a in context.window_arms(study, plain, w)] for w in WINDOWS)
+    for side in (small, large):
+        for one in side:
+            del one["sweep"]
+    assert [a | {"window": 8192} for a in small] == large
+    assert {a["concurrency"] for a in small} == {1, 8, 16, 24, 32}
+    assert len(small) == 15
+
+
+def test_the_plan_of_the_twin_holds_every_point_once(study: Study) -> None:
+    names = [s.name for _, s in context.points(study, PARAMS)]
+    assert len(names) == len(set(names)) == 4 + 15 + 1 + 2 + 15 + 1 + 1
+
+
+def test_a_quick_local_run_keeps_its_budget_and_restarts_once(tmp_path: Path) -> None:
+    local = local_study(tmp_path)
+    planned = context.points(local, PARAMS)
+    engines = {str(there.target.declared) for there, _ in planned}
+    assert len(engines) == 2  # the one that is there, and one start more
+    assert sum(duration_s(s, "local") for _, s in planned) < 3 * 360  # the plan counts long answers
+    names = [s.name for _, s in planned]
+    assert names.count("cap-256") == 1  # the base window's answers are that limit's point
+    assert names.count("answers-w8192") == 1
+
+
+def test_an_endpoint_plans_only_the_window_it_is_deployed_with(tmp_path: Path) -> None:
+    names = [s.name for _, s in context.points(endpoint_study(tmp_path, 8192), PARAMS | {"deployed": 8192})]
+    assert not any("4096" in n for n in names) and "probes-w8192" in names
+    undeclared = [s.name for _, s in context.points(endpoint_study(tmp_path, 8192), PARAMS)]
+    assert undeclared == ["cap-64", "cap-128", "cap-256", "cap-512"]
+
+
+# ---- by construction on the twin -------------------------------------------------------------------------
+
+
+def test_on_the_twin_the_window_changes_no_time_and_the_page_says_why(
+    study: Study, wanted: Design, found: Found
+) -> None:
+    seen = page.changed(found, wanted)
+    assert len(seen) == 5 * 4
+    assert all(c.difference == 0 and c.reading == "no difference shown" for c in seen)
+    text = page.free_sentence(study, found, wanted)
+    assert text.startswith("None of 20 comparisons") and "By construction" in text
+    assert "by construction" in page.kind(study)
+
+
+def test_each_window_was_really_served(found: Found) -> None:
+    told = {w: {r.server.max_model_len for r in d.records if r.server} for w, d in found.items()}
+    assert told == {4096: {4096}, 8192: {8192}}
+
+
+def test_the_knee_of_both_is_the_same_or_neither_is_told(found: Found, wanted: Design) -> None:
+    small, large = (page.knees(found)[w] for w in WINDOWS)
+    assert (small.status, small.at) == (large.status, large.at)
+    assert "knee" in page.knee_sentence(found, wanted)
+    assert list(page.knee_table(found).index) == ["4,096", "8,192"]
+
+
+def test_the_sweep_is_shown_with_the_signals_the_article_asks_for(found: Found) -> None:
+    table = page.sweep_table(found)
+    assert {"context errors", "KV usage, max", "preemptions", "p95 (s)", "X run (req/s)"} <= set(
+        table.columns
+    )
+    assert len(table) == 10
+    assert set(table["context errors"]) == {0}
+    assert list(table["window"])[:2] == ["4,096", "8,192"]
+
+
+def test_capacity_is_arithmetic_on_the_engines_blocks(found: Found, wanted: Design) -> None:
+    shape = model_shape("Qwen/Qwen2.5-3B-Instruct")
+    table = page.capacity_table(found, wanted, shape, 3327, 256)
+    fit = table.columns[2]
+    assert "23,500" in fit
+    assert [float(v) for v in table[fit]] == pytest.approx(
+        [23_499 / 256, 23_499 / 512, 23_499 / 224], abs=0.05
+    )
+    assert list(table.iloc[:, 1]) == ["151", "302", "132"]
+    assert "91.8 requests" in page.capacity_sentence(found, wanted)
+
+
+def test_answers_are_the_same_and_by_construction(study: Study, found: Found, wanted: Design) -> None:
+    text = page.answers_sentence(study, found, wanted)
+    assert text.startswith("20 of 20 answers are the same") and "By construction" in text
+    assert list(page.answers_table(found)["valid"]) == [18, 18]
+
+
+def test_the_figures_draw_windows_differences_and_limits(study: Study, found: Found, wanted: Design) -> None:
+    seen = page.changed(found, wanted)
+    fig = context_figures.windows_figure(study, found.values(), seen)
+    words = [t.get_text() for ax in fig.axes for t in ax.texts]
+    assert {"4,096", "8,192"} <= set(words)
+    assert len(fig.axes) == 3
+    budgets = [Budget(w, 3327, 320) for w in WINDOWS]
+    words = [t.get_text() for ax in context_figures.lengths_figure(study, budgets).axes for t in ax.texts]
+    assert {"64", "128", "256"} <= set(words) and "512" not in words
+    assert any("left for the prompt 449" in w for w in words)
+    alt = context_figures.lengths_alt(study, budgets)
+    assert "8,192 is 3,327 of prompt, 320 of answer and 4,545 left" in alt
+    assert "None of 20" in context_figures.windows_alt(study, page.free_sentence(study, found, wanted))
+
+
+def test_the_shape_is_that_of_the_modelled_engine(study: Study, found: Found) -> None:
+    assert kv_pressure.served_shape(study, found[4096].sweep[0])[1] == "Qwen/Qwen2.5-3B-Instruct"
+
+
+# ---- an endpoint that is not ours ------------------------------------------------------------------------
+
+
+def test_windows_of_an_endpoint_are_merged_from_its_deployments(tmp_path: Path) -> None:
+    first, second = (endpoint_study(tmp_path, w) for w in WINDOWS)
+    plan = Design(WINDOWS, (2,), 10)
+    alone = deployments(first, replace(plan, deployed=4096))
+    assert alone[4096].sweep and alone[8192].records == []
+    assert "not ours to set" in page.free_sentence(first, alone, plan)
+    assert "one window only" in page.answers_sentence(first, alone, plan)
+    both = deployments(second, replace(plan, deployed=8192))
+    assert [len(d.sweep) for d in both.values()] == [len(alone[4096].sweep)] * 2
+    assert {r.server.max_model_len for r in both[4096].sweep if r.server} == {4096}
+    assert page.free_sentence(second, both, plan).startswith("None of 4 comparisons")
+
+
+def test_an_endpoint_with_another_window_than_it_is_said_to_have_is_not_measured(tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="its window is 4096, not 8192"):
+        deployments(endpoint_study(tmp_path, 4096), Design(WINDOWS, (1,), 20, deployed=8192))
+
+
+def test_without_a_label_nothing_of_the_windows_is_measured(tmp_path: Path) -> None:
+    there = endpoint_study(tmp_path, 4096)
+    nothing = deployments(there, Design(WINDOWS, (1,), 20))
+    assert all(d.records == [] for d in nothing.values())
+    assert page.sweep_table(nothing).empty
+    assert "not observable" in page.capacity_sentence(nothing, Design(WINDOWS))
+    assert "cannot be told" in page.knee_sentence(nothing, Design(WINDOWS))
+    fig = context_figures.windows_figure(there, nothing.values(), ())
+    assert any("nothing to compare" in t.get_text() for ax in fig.axes for t in ax.texts)
+
+
+# ---- what would speak against a larger window ------------------------------------------------------------
+
+
+def _swept(window: int, latency_s: float, failed: int = 0) -> Deployment:
+    def one(n: int, repeat: int) -> Record:
+        each = latency_s * (1 + 0.001 * repeat)
+        rows = [
+            answer(
+                f"{i}", "length" if i < failed else "ok", start_s=(i // n) * each, end_s=(i // n + 1) * each
+            )
+            for i in range(20)
+        ]
+        return point(rows, concurrency=n, repeat=repeat, window=window)
+
+    return Deployment(window, tuple(one(n, r) for n in (1, 4) for r in (1, 2, 3)))
+
+
+def test_a_window_that_costs_is_found(tmp_path: Path) -> None:
+    local, plan = local_study(tmp_path), Design(WINDOWS, (1, 4), 20)
+    slower = {4096: _swept(4096, 2.0), 8192: _swept(8192, 2.2)}
+    text = page.free_sentence(local, slower, plan)
+    assert "throughput at 4 is lower" in text and "p95 latency at 4 is higher" in text
+    assert "By construction" not in text
+
+
+def test_a_cut_answer_is_a_failure_in_the_comparison(tmp_path: Path) -> None:
+    plan = Design(WINDOWS, (1, 4), 20)
+    cut = {4096: _swept(4096, 2.0), 8192: _swept(8192, 2.0, failed=10)}
+    lost = [c for c in page.changed(cut, plan) if c.quantity == "failed"]
+    assert [(c.before, c.after, c.reading) for c in lost] == [(0.0, 0.5, "higher")] * 2
+
+
+def test_answers_that_differ_are_counted() -> None:
+    one = Deployment(4096, answers=point([answer("a"), answer("b")]))
+    other = Deployment(8192, answers=point([answer("a"), answer("b", text_sha256="another")]))
+    found = {4096: one, 8192: other}
+    assert page._same(*(d.answers for d in found.values() if d.answers)) == (1, 2)
