@@ -1,0 +1,127 @@
+"""The figures of the page on the prefix cache: hits as planned and counted, TTFT by tokens, every request."""
+
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from nlqlib import plots
+from nlqlib.article import claim
+from nlqlib.experiments.captions import kinds, named
+from nlqlib.experiments.prefix_cost import article_cells, cell, cost_sentence, costs
+from nlqlib.experiments.prefix_page import (
+    NOT_SEEN,
+    counted_rate,
+    planned_rate,
+    rates_sentence,
+    scenario,
+    study_cells,
+)
+from nlqlib.experiments.prompt_variants import ARTICLE_RATES, SHORT, article_rate
+from nlqlib.experiments.study import Study
+from nlqlib.experiments.sweep_page import article_shown
+from nlqlib.experiments.sweep_rows import Records, told
+
+# ---- hit rates -------------------------------------------------------------------------------------------
+
+
+def rates_figure(records: Records, study: Study) -> Figure:
+    """A row for each scenario: the planned rate as a bar, the counted one as a dot, the article's beside."""
+    shown = study_cells(records)
+    fig, ax = plots.figure(study.target.name, kinds(study), width_in=8.2, height_in=1.2 + 0.5 * len(shown))
+    for i, record in enumerate(shown):
+        planned, counted = planned_rate(record), counted_rate(record)
+        ax.barh(i, planned or 0.0, height=0.5, color=plots.PALETTE[4], alpha=0.55)
+        if counted is not None:
+            ax.plot(counted, i, "o", color=plots.PALETTE[0], ms=8, clip_on=False, zorder=4)
+        plots.article_points(ax, [article_rate(scenario(record))], [i], label=None if i else "article")
+        seen = NOT_SEEN if counted is None else told(counted, ".2%")
+        ax.text(1.04, i, f"planned {told(planned, '.2%')}, counted {seen}", va="center", fontsize=9.5)
+    ax.set_yticks(range(len(shown)), [scenario(r) for r in shown])
+    ax.set_ylim(len(shown) - 0.4, -0.8)
+    ax.set_xlim(0, 1)
+    ax.grid(False, axis="y")
+    ax.xaxis.set_major_formatter(PercentFormatter(1.0))
+    ax.set_xlabel("prefix hit rate (share of prompt tokens): bar planned, dot counted")
+    return fig
+
+
+def rates_alt(records: Records, study: Study) -> str:
+    """Alternative text of `rates_figure`."""
+    rows = "; ".join(
+        f"{scenario(r)} {told(planned_rate(r), '.1%')} planned, {told(counted_rate(r), '.1%')} counted"
+        for r in study_cells(records)
+    )
+    return f"Prefix hit rate of each scenario on {named(study)}. {rows}. {rates_sentence(records)}"
+
+
+# ---- TTFT ------------------------------------------------------------------------------------------------
+
+
+def ttft_figure(records: Records, study: Study) -> Figure:
+    """The server's TTFT over computed prompt tokens, with the fitted line and the article's points."""
+    fig, ax = plots.figure(study.target.name, kinds(study), width_in=8.0, height_in=4.0)
+    found = [c for r in records if (c := cell(r)) is not None]
+    if not found:
+        ax.text(0.5, 0.5, f"TTFT or cache counters: {NOT_SEEN}", ha="center", transform=ax.transAxes)
+        return fig
+    line, full = costs(records), [c for c in found if c.name != SHORT]
+    if line and full:
+        length = sum(c.cached + c.computed for c in full) / len(full)
+        ends = [0.0, max(c.computed for c in full)]
+        ys = [1e3 * line.ttft_s(length - x, x) for x in ends]
+        ax.plot(ends, ys, color=plots.GREY, lw=1.2, marker="", ls="--", label="_line")
+    for i, one in enumerate(found):
+        style: Any = {"ls": "none", "marker": plots.MARKERS[i], "color": plots.PALETTE[i], "ms": 8}
+        ax.plot(one.computed, 1e3 * one.ttft_s, label=one.name, **style)
+    if article_shown(study):
+        theirs = article_cells()
+        plots.article_points(ax, [c.computed for c in theirs], [1e3 * c.ttft_s for c in theirs], label=None)
+        ax.plot([], [], "D", mfc="none", mec="black", mew=1.5, ms=8, label=plots.ARTICLE_LABEL)
+    ax.set_xlim(left=-60)
+    ax.set_ylim(bottom=0)
+    plots.name_axes(ax, "computed prompt tokens", "TTFT, server mean", x_unit="per request", y_unit="ms")
+    ax.legend(frameon=False, loc="upper left", fontsize=9.5)
+    return fig
+
+
+def ttft_alt(records: Records, study: Study) -> str:
+    """Alternative text of `ttft_figure`."""
+    return f"TTFT over computed prompt tokens on {named(study)}. {cost_sentence(records, study)}"
+
+
+# ---- every request ---------------------------------------------------------------------------------------
+
+
+def requests_frame(records: Records, study: Study) -> pd.DataFrame:
+    """Client latency of every good answer, with the article's median of its scenario where it compares."""
+    rows = []
+    for record in study_cells(records):
+        about = ARTICLE_RATES.get(scenario(record)) if article_shown(study) else None
+        median = claim(about.replace("hit_rate", "client_p50")).value if about else None
+        rows += [
+            {"scenario": scenario(record), "latency": row["end_s"] - row["start_s"], "article": median}
+            for row in record.samples()
+            if row["outcome"] == "ok" and row["start_s"] is not None and row["end_s"] is not None
+        ]
+    return pd.DataFrame(rows, columns=["scenario", "latency", "article"])
+
+
+def requests_figure(records: Records, study: Study) -> Figure:
+    """Every request's latency at the client, a row for each scenario, medians marked."""
+    frame = requests_frame(records, study)
+    fig = plots.strip(
+        frame, "latency", by="scenario", unit="s", target=study.target.name, kind=kinds(study),
+        x="client E2E latency", article="article",
+    )  # fmt: skip
+    low, high = frame["latency"].min(), frame["latency"].max()
+    fig.axes[0].set_xlim(low - 0.05 * (high - low), high + 0.15 * (high - low))
+    return fig
+
+
+def requests_alt(records: Records, study: Study) -> str:
+    """Alternative text of `requests_figure`."""
+    medians = requests_frame(records, study).groupby("scenario", sort=False)["latency"].median()
+    told_all = ", ".join(f"{name} {value:.2f} s" for name, value in medians.items())
+    return f"Client latency of every request on {named(study)}. Medians: {told_all}."
