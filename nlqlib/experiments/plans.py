@@ -12,6 +12,7 @@ from nlqlib.experiments import (
     knee,
     kv_pressure,
     pipeline,
+    prefix,
     propagation,
     saturation,
     staircase,
@@ -34,6 +35,7 @@ VARIANTS: Mapping[str, Points] = {
     "05_knee": knee.points,
     "06_saturation": saturation.points,
     "07_latency_decomposition": decomposition.points,
+    "08_prefix_cache": prefix.points,
     "11_kv_pressure": kv_pressure.points,
     "14_candidates": candidates.points,
 }
