@@ -1,0 +1,124 @@
+"""Verdicts: three regions, two kinds of interval, and a scale on which appearing from nothing has a size."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nlqlib.analysis.stats import Interval
+from nlqlib.experiments.control_data import Direction
+from nlqlib.experiments.control_verdict import (
+    COUNTS,
+    ONCE,
+    REPEATS,
+    Change,
+    Side,
+    change,
+    judge,
+    newcombe,
+    of_row,
+)
+
+positive = st.floats(0.01, 1e4)
+directions: tuple[Direction, ...] = ("up", "down", "same")
+
+
+def repeats(*values: float) -> Side:
+    return Side(values)
+
+
+def counted(k: int, n: int) -> Side:
+    return Side((k / n,), n)
+
+
+def test_twice_as_much_is_half_of_the_larger_and_from_nothing_is_all_of_it() -> None:
+    assert change(repeats(2), repeats(4)).share == 0.5
+    assert change(repeats(4), repeats(2)).share == -0.5
+    assert change(repeats(0), repeats(0.2)).share == 1
+    assert change(repeats(0.2), repeats(0)).share == -1
+    assert change(repeats(0), repeats(0)).share == 0
+
+
+def test_repeats_get_welchs_interval_on_the_same_scale() -> None:
+    found = change(repeats(1.0, 1.1, 0.9), repeats(2.0, 2.1, 1.9))
+    assert found.method == REPEATS and found.by == pytest.approx(1.0)
+    assert found.interval is not None and found.share_interval is not None
+    assert found.interval.low == pytest.approx(1 - 2.776 * (0.01 / 3 * 2) ** 0.5, abs=1e-3)
+    assert found.share_interval.low == pytest.approx(found.interval.low / 2)
+
+
+def test_shares_get_newcombes_interval() -> None:
+    # Newcombe 1998, table II, method 10: 56/70 against 48/80 is 0.2000, 0.0524 to 0.3339
+    low, high = newcombe(counted(48, 80), counted(56, 70))
+    assert (low, high) == (pytest.approx(0.0524, abs=1e-4), pytest.approx(0.3339, abs=1e-4))
+    assert change(counted(48, 80), counted(56, 70)).method == COUNTS
+
+
+def test_one_run_on_a_side_has_no_interval_and_says_so() -> None:
+    found = change(repeats(1.0), repeats(2.0, 2.1))
+    assert found.interval is None and found.share_interval is None and found.method == ONCE
+    assert judge(found, "up", 0.2) == ("confirmed", ONCE)
+
+
+def test_repeats_without_spread_have_an_interval_without_width() -> None:
+    found = change(repeats(2, 2), repeats(4, 4))
+    assert found.share_interval == Interval(0.5, 0.5)
+    assert change(repeats(0, 0), repeats(0, 0)).share_interval == Interval(0, 0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "direction", "least", "verdict"),
+    [
+        ((1.0, 1.1, 0.9), (2.0, 2.1, 1.9), "up", 0.2, "confirmed"),
+        ((1.0, 1.1, 0.9), (2.0, 2.1, 1.9), "down", 0.2, "rejected"),
+        ((1.0, 1.1, 0.9), (2.0, 2.1, 1.9), "same", 0.1, "rejected"),
+        ((2.0, 2.1, 1.9), (1.0, 1.1, 0.9), "down", 0.2, "confirmed"),
+        ((1.0, 1.001, 0.999), (1.0, 1.001, 0.999), "same", 0.1, "confirmed"),
+        ((1.0, 1.001, 0.999), (1.05, 1.051, 1.049), "up", 0.2, "rejected"),
+        ((1.0, 2.0), (1.5, 2.5), "up", 0.2, "not observable here"),
+        ((1.0, 2.0), (1.5, 2.5), "same", 0.2, "not observable here"),
+    ],
+)
+def test_a_prediction_is_confirmed_inside_rejected_outside_and_undecided_in_between(
+    before: tuple[float, ...], after: tuple[float, ...], direction: Direction, least: float, verdict: str
+) -> None:
+    found, why = judge(change(Side(before), Side(after)), direction, least)
+    assert found == verdict
+    assert verdict == "confirmed" or why
+
+
+def test_a_rejection_says_how_it_came_out_instead() -> None:
+    other = judge(change(repeats(4, 4), repeats(2, 2)), "up", 0.2)[1]
+    little = judge(change(repeats(1, 1), repeats(1.05, 1.05)), "up", 0.2)[1]
+    moved = judge(change(repeats(1, 1), repeats(2, 2)), "same", 0.1)[1]
+    assert "other way (-50%)" in other and "less than foretold" in little and "more than 10%" in moved
+
+
+@given(before=positive, after=positive, least=st.floats(0.01, 0.9))
+def test_up_and_down_are_mirror_images(before: float, after: float, least: float) -> None:
+    there, back = change(repeats(before), repeats(after)), change(repeats(after), repeats(before))
+    assert judge(there, "up", least)[0] == judge(back, "down", least)[0]
+    assert judge(there, "same", least)[0] == judge(back, "same", least)[0]
+
+
+@given(
+    change=st.builds(
+        lambda b, a, w: Change(b, a, Interval(a - b - w, a - b + w), REPEATS), positive, positive, positive
+    ),
+    least=st.floats(0.01, 0.9),
+)
+def test_a_change_is_never_confirmed_in_two_directions(change: Change, least: float) -> None:
+    assert sum(judge(change, d, least)[0] == "confirmed" for d in directions) <= 1
+
+
+@given(values=st.lists(positive, min_size=2, max_size=5), unit=st.floats(0.001, 1000))
+def test_a_verdict_does_not_depend_on_the_unit(values: list[float], unit: float) -> None:
+    small = change(Side((1.0, 1.2)), Side(tuple(values)))
+    scaled = change(Side((unit, 1.2 * unit)), Side(tuple(unit * v for v in values)))
+    assert small.share == pytest.approx(scaled.share)
+
+
+def test_a_row_is_rejected_by_any_of_its_predictions() -> None:
+    assert of_row(["confirmed", "rejected", "not observable here"]) == "rejected"
+    assert of_row(["not observable here", "confirmed"]) == "confirmed"
+    assert of_row(["holds by construction", "not observable here"]) == "holds by construction"
+    assert of_row([]) == "not observable here"
