@@ -4,8 +4,8 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -13,20 +13,22 @@ import pandas as pd
 
 from nlqlib.analysis.cost import TokenPrices
 from nlqlib.analysis.evaluation import ANSWERED
+from nlqlib.artifacts import Store
 from nlqlib.commands import words_of
+from nlqlib.experiments.answers import UNRECORDED, earlier, unfinished
+from nlqlib.experiments.asking import read_all
 from nlqlib.experiments.condition_report import FREE, Prices, paired, report, shown, summary_line
-from nlqlib.experiments.conditions import Condition, conditions
+from nlqlib.experiments.conditions import Condition, conditions, requests
+from nlqlib.experiments.heard import Heard, asked_key, failed, heard_from, sendable
 from nlqlib.experiments.journal import Journal
-from nlqlib.experiments.questions import load_questions, question_workload
-from nlqlib.experiments.semantics import ask_all, executor, judge_all, unfinished
+from nlqlib.experiments.judging import executor
+from nlqlib.experiments.questions import Question, asked_workload, load_questions
+from nlqlib.experiments.semantics import judge_all
 from nlqlib.files import write_atomic
-from nlqlib.nlq.catalog import QuestionError, load_catalog
+from nlqlib.nlq.catalog import Catalog, QuestionError, load_catalog
 from nlqlib.nlq.warehouse import open_warehouse
-from nlqlib.records import Json
+from nlqlib.records import Completion, Json
 from nlqlib.serving.target import Target, open_target
-
-UNRECORDED = "never recorded"
-"""In the twin's refusal of a prompt that it cannot replay."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +46,9 @@ class Asking:
 def evaluate(asking: Asking, as_json: bool) -> int:
     """Judge every question of a set under each condition; 1 when a request failed."""
     hows = conditions(asking.conditions)
-    with ExitStack() as stack:
-        opened = stack.enter_context(closing(open_target(asking.target, progress=_tell)))
-        kept = {how.prompt: unfinished(opened, question_workload(asking.source), how) for how in hows}
-        found = {how.name: _rows(opened, asking, how, kept[how.prompt]) for how in hows}
+    with closing(open_target(asking.target, progress=_tell)) as opened:
+        found = _found(opened, asking, hows)
         answers = f"{words_of(opened)}; times {opened.time_tag}"
-    _close(kept, found)
     if asking.out:
         write_rows(asking.out, [row for rows in found.values() for row in rows])
     told = {name: report(rows, asking.prices) for name, rows in found.items()}
@@ -65,35 +64,76 @@ def evaluate(asking: Asking, as_json: bool) -> int:
     return 1 if any(one["failed"] for one in told.values()) else 0
 
 
+def _found(target: Target, asking: Asking, hows: Sequence[Condition]) -> dict[str, list[Json]]:
+    """One row for each question under each condition; answers stay at hand until none is missing.
+
+    Conditions that ask alike are asked once, and judged on the very same answers.
+    """
+    ways = {how.prompt: how for how in hows}
+    with open_warehouse() as warehouse:
+        catalog = warehouse.lookups(load_catalog())
+        questions = load_questions(asking.source, catalog)
+        kept = {name: _journal(target, asking, questions, how, catalog) for name, how in ways.items()}
+        heard = {n: _heard(target, asking, questions, how, catalog, kept[n]) for n, how in ways.items()}
+        run = executor(warehouse, catalog)
+        found = {
+            how.name: judge_all(read_all(questions, heard[how.prompt], how, catalog), how, catalog, run)
+            for how in hows
+        }
+    if not any(failed(each) for each in heard.values()):
+        for journal in filter(None, kept.values()):
+            journal.close()
+    return found
+
+
 def _failures(how: Condition, rows: Sequence[Json], source: str) -> Iterator[str]:
     """Why requests failed, once for each reason; for a prompt without a recording, how to make one."""
-    failed = [row for row in rows if row["outcome"] not in ANSWERED]
-    reasons = Counter(f"{row['outcome']}: {row['invalid']}" for row in failed)
+    lost = [row for row in rows if row["outcome"] not in ANSWERED]
+    reasons = Counter(f"{row['outcome']}: {row['invalid']}" for row in lost)
     for reason, n in reasons.most_common():
         yield (f"nlqlib: {how.name}: {n} of {len(rows)} requests failed: {reason}")
     if any(UNRECORDED in reason for reason in reasons):
         yield (f"nlqlib: to record them: python -m nlqlib record --set {source} --condition {how.prompt}")
 
 
-def _close(kept: Mapping[str, Journal | None], found: Mapping[str, list[Json]]) -> None:
-    """Nothing is left to ask, unless a request failed."""
-    complete = all(row["outcome"] in ANSWERED for rows in found.values() for row in rows)
-    for journal in kept.values():
-        if journal and complete:
-            journal.close()
+def _journal(
+    target: Target, asking: Asking, questions: Sequence[Question], how: Condition, catalog: Catalog
+) -> Journal | None:
+    """What an interrupted run, or a notebook, has heard already: it is not asked again."""
+    journal = unfinished(target, asked_workload(asking.source), how)
+    if journal:
+        journal.answers = _retained(target, questions, how, catalog) | journal.answers
+    return journal
 
 
-def _rows(target: Target, asking: Asking, how: Condition, journal: Journal | None) -> list[Json]:
-    """One row for each question of the set under `how`; what the `journal` holds is not asked again.
+def _heard(
+    target: Target,
+    asking: Asking,
+    questions: Sequence[Question],
+    how: Condition,
+    catalog: Catalog,
+    journal: Journal | None,
+) -> Heard:
+    """What is said to `questions`, asked as `how` asks."""
+    ask = heard_from(target, questions, how, catalog, asking.concurrency, journal=journal)
+    heard, waited_s = target.run(ask)
+    if waited_s:
+        _tell(f"nlqlib: {how.prompt}: waited {waited_s:.0f} s for rate limits")
+    return heard
 
-    Conditions that ask in the same way share a journal, and so the very same raw answers.
-    """
-    with open_warehouse() as warehouse:
-        catalog = warehouse.lookups(load_catalog())
-        questions = load_questions(asking.source, catalog)
-        asked, _ = target.run(ask_all(target, questions, how, catalog, asking.concurrency, journal=journal))
-        rows = judge_all(asked, how, catalog, executor(warehouse, catalog))
-    return rows
+
+def _retained(
+    target: Target, questions: Sequence[Question], how: Condition, catalog: Catalog
+) -> dict[str, Completion]:
+    """Answers of the local engine that notebooks retained; at a URL another model may serve today."""
+    store = Store.from_environment()
+    if target.kind != "local" or store.remeasure:
+        return {}
+    known = earlier(store, target)
+    first = [asked_key(r) for r in requests(sendable(questions, how), how, catalog)]
+    if n := sum(key in known for key in first):
+        _tell(f"nlqlib: {how.prompt}: {n} of {len(first)} answers were retained; REMEASURE=1 asks again")
+    return known
 
 
 def write_rows(path: str, rows: Sequence[Json]) -> None:

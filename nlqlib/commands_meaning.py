@@ -18,8 +18,8 @@ Each line of the set: {"id", "question", "gold": {intent}, "accept": [{intent}â€
 Reported are raw and final accuracy (strict, kind, execution) with Wilson 95 % intervals, interventions with
 precision, harm and recall by error category (n/a for 0 of 0), errors, latency, tokens and cost. Several
 conditions, or all, are compared with the first by exact McNemar tests with Holm's adjustment. An interrupted
-run on a real endpoint is taken up where it ended; a failed request is never an answer, and makes the exit
-status 1.
+run on a real endpoint is taken up where it ended, and what a notebook retained of the local engine is not
+asked again (REMEASURE=1 asks); a failed request is never an answer, and makes the exit status 1.
 
 conditions: baseline, contrastive (prompts alone); guardrail, contrastive_guardrail (the article's guardrail);
 cues, contrastive_cues (refined); planner, clarifier; rules_only, majority (no model)."""

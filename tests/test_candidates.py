@@ -14,10 +14,10 @@ from test_heldout import four, ranking_model
 
 from nlqlib.analysis.cost import TokenPrices
 from nlqlib.artifacts import Record, Store
-from nlqlib.experiments import candidates, candidates_page
+from nlqlib.experiments import candidates, candidates_notes, candidates_page
 from nlqlib.experiments import journal as journals
-from nlqlib.experiments.asking import requests
 from nlqlib.experiments.candidates import Candidate, CandidateError, Measurements
+from nlqlib.experiments.conditions import requests
 from nlqlib.experiments.questions import load_questions
 from nlqlib.experiments.study import Study
 from nlqlib.nlq.catalog import load_catalog
@@ -278,7 +278,7 @@ def test_what_nobody_measured_is_said_and_is_no_number(measured: tuple[Study, Me
     assert table.loc[("dev", "Haiku class"), "final strict"] == candidates_page.MISSING
     assert table.loc[("dev", "1.5B"), "final strict"].endswith("0 of 4")
     assert table.loc[("dev", "1.5B + cues"), "final strict"].endswith("4 of 4")
-    told = candidates_page.missing_sentence(found, KNOWN)
+    told = candidates_notes.missing_sentence(found, KNOWN)
     assert "qwen-3b" in told and "here" not in told.split(":")[1].split(".")[0]
 
 

@@ -14,6 +14,7 @@ from nlqlib.__main__ import main
 from nlqlib.analysis.cost import TokenPrices
 from nlqlib.artifacts import Store
 from nlqlib.experiments import journal as journals
+from nlqlib.experiments.answers import unfinished
 from nlqlib.experiments.asking import Asked, ask_all
 from nlqlib.experiments.condition_report import Prices, report
 from nlqlib.experiments.conditions import (
@@ -27,7 +28,7 @@ from nlqlib.experiments.journal import Journal
 from nlqlib.experiments.judging import change_of, executor, final_of, judge, raw_of
 from nlqlib.experiments.questions import Question, load_questions
 from nlqlib.experiments.recording import asking, record_asking
-from nlqlib.experiments.semantics import evaluate_all, evaluation_spec, unfinished
+from nlqlib.experiments.semantics import evaluate_all, evaluation_spec
 from nlqlib.experiments.study import Study
 from nlqlib.nlq.catalog import QuestionError, load_catalog
 from nlqlib.nlq.intent import Intent

@@ -84,10 +84,8 @@ def test_one_evaluation_point_for_each_set_and_condition(found: Found) -> None:
 def test_the_plan_counts_each_way_of_asking_once(tmp_path: Path) -> None:
     study = Study(heldout.NOTEBOOK, ranking_model().target(), "full", "openai", Store(tmp_path))
     specs = heldout.specs(study, PARAMS | {"sets": ["dev", "holdout"]})
-    assert len({spec.name for spec in specs}) == len(specs) == 20
-    sent = {spec.name: spec.requests for spec in specs if spec.requests}
-    # one request by each prompt, two by the planner
-    assert sent == {
+    # one request by each prompt, two by the planner, and none for what is only judged
+    assert {spec.name.removeprefix("answers-"): spec.requests for spec in specs} == {
         **{"dev-baseline": 20, "dev-contrastive": 20, "dev-planner": 40},
         **{"holdout-baseline": 60, "holdout-contrastive": 60, "holdout-planner": 120},
     }
@@ -226,12 +224,25 @@ def test_a_long_table_is_folded_and_a_short_one_is_not(study: Study) -> None:
     assert "details" not in heldout_detail.Folded(short)._repr_html_()
 
 
-def test_failed_requests_are_named_and_are_no_answers(study: Study) -> None:
-    unrecorded = heldout.evaluated(study, ["dev"], "baseline,rules_only", 2)
-    row = heldout_page.conditions_table(unrecorded).loc[("dev", "baseline")]
-    assert (row["failed requests"], row["final strict"].endswith("of 4")) == (16, True)
+def test_what_was_never_recorded_is_named_with_its_command_and_is_no_answer(study: Study) -> None:
+    unrecorded = heldout.evaluated(study, ["dev", "adversarial"], "baseline,cues,rules_only", 2)
+    table = heldout_page.conditions_table(unrecorded)
+    some, none = table.loc[("dev", "baseline")], table.loc[("adversarial", "cues")]
+    assert (some["failed requests"], some["final strict"].endswith("of 4")) == (16, True)
+    assert (none["raw strict"], none["final strict"], none["failed requests"]) == (*["not recorded"] * 2, 45)
     told = heldout_page.failures_sentence(unrecorded)
-    assert "dev under baseline: 16 (HTTP 422" in told and "rules_only" not in told
+    assert told.startswith("Not recorded: baseline on dev, adversarial;") and "rules_only" not in told
+    assert "record --set dev,adversarial --condition baseline" in told
+    assert plots.png(heldout_page.accuracy_figure(unrecorded, study)).startswith(b"\x89PNG")
+    assert heldout_page.failures_sentence({"dev": {"rules_only": unrecorded["dev"]["rules_only"]}}) == (
+        "No request failed."
+    )
+
+
+def test_what_was_not_heard_on_every_set_is_not_chosen(found: Found, study: Study) -> None:
+    unrecorded = heldout.evaluated(study, ["adversarial"], "all", 2)
+    assert heldout.best({"dev": found["dev"], **unrecorded}) is None, "no model was heard on adversarial"
+    assert heldout_page.best_table({"dev": found["dev"], **unrecorded}).shape[0] == 2
 
 
 def test_gates_are_asked_of_held_out_sets_only(found: Found) -> None:

@@ -1,30 +1,29 @@
-"""How a set of questions is put to an endpoint under one condition: one request each, or the planner's two.
+"""Questions put to an endpoint under one condition, and what their answers are as intents.
 
-All first requests go out, a few at a time, and then all second ones, which depend on the first answers.
+Sending is in `heard`; here an answer is read: its form, the intent in it, and the model's belief where it was
+asked for one. The same reading serves what has just come in and what was retained earlier.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nlqlib.analysis.evaluation import ANSWERED
-from nlqlib.experiments.conditions import Condition, requests
-from nlqlib.experiments.journal import Journal, RememberingClient
+from nlqlib.experiments.conditions import Condition
+from nlqlib.experiments.heard import Heard as Completions
+from nlqlib.experiments.heard import hear, heard_from, hopeless, named_kind
+from nlqlib.experiments.journal import Journal
 from nlqlib.experiments.questions import Question
-from nlqlib.load.batch import complete_all
+from nlqlib.load.batch import Completes
 from nlqlib.nlq.belief import read_belief
 from nlqlib.nlq.catalog import Catalog, QuestionError
 from nlqlib.nlq.correction import Heard
 from nlqlib.nlq.form import classify_answer
-from nlqlib.nlq.intent import Intent, Kind, parse_intent
+from nlqlib.nlq.intent import Intent, parse_intent
 from nlqlib.nlq.pipeline import contracts
-from nlqlib.nlq.planner import read_slots, slots_request
-from nlqlib.nlq.prompt import clean
+from nlqlib.nlq.planner import read_slots
 from nlqlib.records import Completion, Outcome
-from nlqlib.serving.client import Client, ClientKind
+from nlqlib.serving.client import ClientKind
 from nlqlib.serving.target import Target
-
-FALLBACK_KIND: Kind = "breakdown"
-"""The usual case, for a question of which the model names no kind."""
 
 
 @dataclass(frozen=True)
@@ -76,68 +75,35 @@ async def ask_all(
 
     With a `journal` what was answered before is not asked again.
     """
-    hopeless = {q.id: reason for q in questions if (reason := _hopeless(q.question)) is not None}
-    sent = [q for q in questions if how.asks and q.id not in hopeless]
-    found, waited = await _sent(target, sent, how, catalog, concurrency, kind, journal)
-    by_id = {asked.question.id: asked for asked in found}
-    unsent = (Asked(q, Heard(None), "ok", hopeless.get(q.id)) for q in questions)
-    return [by_id.get(asked.question.id, asked) for asked in unsent], waited
-
-
-def _hopeless(question: str) -> str | None:
-    """Why `question` is not worth sending."""
-    try:
-        clean(question)
-    except QuestionError as error:
-        return str(error)
-    return None
-
-
-async def _sent(
-    target: Target,
-    questions: Sequence[Question],
-    how: Condition,
-    catalog: Catalog,
-    concurrency: int,
-    kind: ClientKind,
-    journal: Journal | None,
-) -> tuple[list[Asked], float]:
-    if not questions:
-        return [], 0.0
-    client = target.client(kind)
-    try:
-        asking = _remembering(client, journal)
-        return await ask_with(asking, questions, how, catalog, concurrency)
-    finally:
-        await client.aclose()
-
-
-def _remembering(client: Client, journal: Journal | None) -> Client:
-    return client if journal is None else RememberingClient(client, journal, client.endpoint.model or "")
+    heard, waited = await heard_from(target, questions, how, catalog, concurrency, kind, journal)
+    return read_all(questions, heard, how, catalog), waited
 
 
 async def ask_with(
-    client: Client, questions: Sequence[Question], how: Condition, catalog: Catalog, concurrency: int
+    client: Completes, questions: Sequence[Question], how: Condition, catalog: Catalog, concurrency: int
 ) -> tuple[list[Asked], float]:
-    """`ask_all` through a `client` that stays open."""
-    first, waited = await complete_all(client, requests(questions, how, catalog), concurrency, "question")
-    pairs = list(zip(questions, first, strict=True))
-    if not how.planned:
-        return [_direct(q, done, how, catalog) for q, done in pairs], waited
-    spoken = [(q, done) for q, done in pairs if done.outcome in ANSWERED]
-    second = [
-        slots_request(q.question, _kind(done), catalog, how.contract, f"{q.id} slots") for q, done in spoken
-    ]
-    filled, more = await complete_all(client, second, concurrency, "slots")
-    slots = {q.id: done for (q, _), done in zip(spoken, filled, strict=True)}
-    return [_planned(q, done, slots.get(q.id), catalog) for q, done in pairs], waited + more
+    """`ask_all` through a `client` that stays open; all `questions` are sent."""
+    heard, waited = await hear(client, questions, how, catalog, concurrency)
+    return read_all(questions, heard, how, catalog), waited
 
 
-def _kind(done: Completion) -> Kind:
-    return read_belief(done).kind or FALLBACK_KIND
+def read_all(
+    questions: Sequence[Question], heard: Completions, how: Condition, catalog: Catalog
+) -> list[Asked]:
+    """Each question with what was `heard` of it, as an intent or a reason for none."""
+    return [read(q, heard.get(q.id, ()), how, catalog) for q in questions]
 
 
-def _direct(question: Question, done: Completion, how: Condition, catalog: Catalog) -> Asked:
+def read(question: Question, completions: tuple[Completion, ...], how: Condition, catalog: Catalog) -> Asked:
+    """What `completions` say about `question`; without any, why it was not sent."""
+    if not completions:
+        return Asked(question, Heard(None), "ok", hopeless(question.question))
+    if how.planned:
+        return _planned(question, completions, catalog)
+    return _direct(question, completions[0], catalog)
+
+
+def _direct(question: Question, done: Completion, catalog: Catalog) -> Asked:
     schema = contracts(catalog)["structured_outputs"]
     outcome, reason = done.outcome, done.error
     if outcome in ANSWERED:
@@ -153,15 +119,16 @@ def _read(text: str | None, catalog: Catalog) -> tuple[Intent | None, str | None
         return None, str(error)
 
 
-def _planned(question: Question, first: Completion, slots: Completion | None, catalog: Catalog) -> Asked:
-    """The intent that the kind of `first` and the `slots` make; a failure of either is the question's."""
-    if slots is None:
-        return Asked(question, Heard(None), first.outcome, first.error, (first,))
-    belief, both = read_belief(first), (first, slots)
+def _planned(question: Question, both: tuple[Completion, ...], catalog: Catalog) -> Asked:
+    """The intent that the kind of the first and the slots of the second make; a failure is the question's."""
+    first, *rest = both
+    if not rest:
+        return Asked(question, Heard(None), first.outcome, first.error, both)
+    [slots], belief = rest, read_belief(first)
     if slots.outcome not in ANSWERED:
         return Asked(question, Heard(None, belief), slots.outcome, slots.error, both)
     outcome, reason = classify_answer(slots.text, slots.finish_reason, contracts(catalog)["unconstrained"])
     if outcome != "ok":
         return Asked(question, Heard(None, belief), outcome, reason, both)
-    raw, invalid = read_slots(slots, _kind(first), catalog)
+    raw, invalid = read_slots(slots, named_kind(first), catalog)
     return Asked(question, Heard(raw, belief), outcome, invalid, both)

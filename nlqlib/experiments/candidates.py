@@ -17,12 +17,14 @@ from nlqlib import paths
 from nlqlib.analysis.cost import SECONDS_PER_HOUR, TokenPrices
 from nlqlib.analysis.stats import Interval, t_interval
 from nlqlib.artifacts import Record
-from nlqlib.experiments import heldout
+from nlqlib.experiments import answers, heldout
+from nlqlib.experiments.answers import Asking
 from nlqlib.experiments.condition_report import Prices
 from nlqlib.experiments.conditions import CONDITIONS, Condition, condition
 from nlqlib.experiments.questions import question_workload
-from nlqlib.experiments.semantics import evaluate_all, evaluation_spec
+from nlqlib.experiments.semantics import evaluate_all
 from nlqlib.experiments.study import Spec, Study
+from nlqlib.files import slug
 from nlqlib.records import Json
 from nlqlib.serving.endpoint import Endpoint
 from nlqlib.serving.hosted import Hosted
@@ -169,12 +171,6 @@ def study_of(study: Study, candidate: Candidate) -> Study:
     return replace(study, target=candidate.service.target())
 
 
-def spec_of(candidate: Candidate, source: str, concurrency: int) -> Spec:
-    """The evaluation of `candidate` on the set `source`, as a point."""
-    point = f"{question_workload(source).name}-{candidate.condition.name}"
-    return evaluation_spec(point, source, candidate.condition, concurrency)
-
-
 Measurements = dict[str, dict[str, Record | None]]
 """The evaluation of each candidate, by set and then by name; `None`: not measured here."""
 
@@ -198,23 +194,23 @@ def evaluated(
 
 
 def retained(study: Study, candidate: Candidate, source: str, concurrency: int) -> Record | None:
-    """What was measured earlier, from files alone; `None` where nothing was."""
-    where = study_of(study, candidate)
-    return where.store.find(where.key(spec_of(candidate, source, concurrency)))
+    """What was measured earlier, judged from files alone; `None` where nothing was."""
+    where, how = study_of(study, candidate), candidate.condition
+    if not (where.store.root / slug(where.target.name)).is_dir():
+        return None
+    heard = answers.retained(where, Asking.of(source, how, heldout.lookups(study), concurrency))
+    return evaluate_all(where, source, [how], concurrency)[how.name] if heard else None
 
 
 def points(study: Study, params: Json) -> list[tuple[Study, Spec]]:
-    """Every point of the notebook under its `params`, with what each really sends."""
-    asked = chosen(load(), params["run"])
-    planned: list[tuple[Study, Spec]] = []
-    for source in params["sets"]:
-        sent: set[tuple[str, str]] = set()
-        for candidate in asked:
-            where, spec = study_of(study, candidate), spec_of(candidate, source, int(params["concurrency"]))
-            way = (candidate.service.name, candidate.condition.prompt)
-            planned.append((where, replace(spec, requests=0) if way in sent else spec))
-            sent |= set() if where.retained(spec) else {way}
-    return planned
+    """What the notebook asks for under its `params`: each set once for each service and way of asking."""
+    asked, catalog, at = chosen(load(), params["run"]), heldout.lookups(study), int(params["concurrency"])
+    ways = {(c.service.name, c.condition.prompt): c for c in asked if c.condition.asks}
+    return [
+        (study_of(study, c), Asking.of(source, c.condition, catalog, at).spec())
+        for source in params["sets"]
+        for c in ways.values()
+    ]
 
 
 @dataclass(frozen=True)

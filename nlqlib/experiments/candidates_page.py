@@ -12,11 +12,12 @@ from nlqlib import article, plots
 from nlqlib.analysis.stats import percentile, percentile_estimate
 from nlqlib.artifacts import Record
 from nlqlib.experiments.candidates import Candidate, Cost, Measurements, cost, seconds
+from nlqlib.experiments.candidates_notes import beside
 from nlqlib.experiments.captions import kinds
 from nlqlib.experiments.condition_report import shown
 from nlqlib.experiments.heldout import Found, correctness, report, rows
 from nlqlib.experiments.heldout_article import share_named
-from nlqlib.experiments.heldout_page import indexed, percent
+from nlqlib.experiments.heldout_page import indexed, percent, silent
 from nlqlib.experiments.study import Study
 from nlqlib.records import Json
 
@@ -45,7 +46,7 @@ def candidates_table(found: Measurements, candidates: Sequence[Candidate], study
 
 def _line(candidate: Candidate, record: Record | None, study: Study) -> Json:
     if record is None or not rows(record):
-        reason = MISSING if record is None else "no request was answered"
+        reason = MISSING if record is None else silent(record) or "no answer"
         return dict.fromkeys(("raw strict", "final strict"), reason) | {"tests": candidate.tests}
     told = report(record)
     spent = seconds(rows(record))
@@ -102,19 +103,6 @@ def contracts_table(candidates: Sequence[Candidate]) -> pd.DataFrame:
             "price (USD)": f"{priced} ({service.as_of})",
         }
     return pd.DataFrame.from_dict(table, orient="index").rename_axis("service")
-
-
-def missing_sentence(found: Measurements, candidates: Sequence[Candidate]) -> str:
-    """Which services were not measured, and the command that does it."""
-    measured = {n for records in found.values() for n, record in records.items() if record is not None}
-    absent = list(dict.fromkeys(c.service.name for c in candidates if c.name not in measured))
-    if not absent:
-        return "Every candidate was measured."
-    command = f'make reproduce PARAMS="--notebooks 14 -p \'run=[\\"{absent[0]}\\"]\'"'
-    return (
-        f"Not measured here: {', '.join(absent)}. One command measures a service with all of its candidates, "
-        f"once the variables above are set: `{command}`."
-    )
 
 
 def cost_sentence(found: Measurements, candidates: Sequence[Candidate], study: Study) -> str:
@@ -216,7 +204,7 @@ def trade_figure(
     ax.set_ylim(0, 1.02)
     ax.set_xlim(left=0)
     ax.yaxis.set_major_formatter(PercentFormatter(1.0))
-    plots.name_axes(ax, what, f"right in every field, {source}", x_unit=unit)
+    plots.name_axes(ax, f"{what}{beside(found)}", f"right in every field, {source}", x_unit=unit)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     return fig
 
@@ -232,7 +220,7 @@ def trade_alt(
     ]
     note = plots.target_note(study.target.name, kinds(study, "recordings"))
     return (
-        f"Share of {source} right in every field against {what}, with 95 % intervals; {note}. "
+        f"Share of {source} right in every field against {what}{beside(found)}, with 95 % intervals; {note}. "
         f"{'; '.join(parts) or 'No candidate was measured'}."
     )
 

@@ -7,18 +7,18 @@ best is chosen on development questions alone, and only then read on the others.
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 from nlqlib import paths
 from nlqlib.analysis.evaluation import ANSWERED, Share, share
 from nlqlib.artifacts import Record
+from nlqlib.experiments.answers import Asking
 from nlqlib.experiments.condition_report import changes_of
-from nlqlib.experiments.conditions import CONDITIONS, Condition, conditions
+from nlqlib.experiments.conditions import CONDITIONS, conditions
 from nlqlib.experiments.questions import load_questions, question_workload, set_path
-from nlqlib.experiments.semantics import evaluate_all, evaluation_spec
+from nlqlib.experiments.semantics import evaluate_all
 from nlqlib.experiments.study import Spec, Study
 from nlqlib.nlq import guardrail
 from nlqlib.nlq.catalog import Catalog
@@ -43,30 +43,26 @@ Found = dict[str, dict[str, Record]]
 """The evaluations, by set and then by condition."""
 
 
-def evaluated(study: Study, sets: Sequence[str], names: str = "all", concurrency: int = 4) -> Found:
+def evaluated(study: Study, sets: Sequence[str], names: str = "all", concurrency: int = 16) -> Found:
     """Every one of `sets` under every condition of `names`; conditions that ask alike are asked once."""
     hows = conditions(names)
     return {question_workload(s).name: evaluate_all(study, s, hows, concurrency) for s in sets}
 
 
 def specs(study: Study, params: Json) -> list[Spec]:
-    """Every point of the notebook under its `params`, with the requests that really go out."""
-    found = (_set_specs(study, s, conditions(params["conditions"]), params) for s in params["sets"])
-    return list(chain.from_iterable(found))
+    """What the notebook asks for under its `params`: the answers to each set, once for each way of asking.
+
+    Judging them sends nothing.
+    """
+    ways = {how.prompt: how for how in conditions(params["conditions"]) if how.asks}
+    catalog, at = lookups(study), int(params["concurrency"])
+    return [Asking.of(s, how, catalog, at).spec() for s in params["sets"] for how in ways.values()]
 
 
-def _set_specs(study: Study, source: str, hows: Sequence[Condition], params: Json) -> Iterable[Spec]:
-    """Only the first missing condition of each way of asking sends anything."""
-    sent: set[str] = set()
-    name = question_workload(source).name
-    for how in hows:
-        spec = evaluation_spec(f"{name}-{how.name}", source, how, int(params["concurrency"]))
-        if how.prompt in sent:
-            yield Spec(**{**vars(spec), "requests": 0})
-            continue
-        if not study.retained(spec):
-            sent.add(how.prompt)
-        yield spec
+def heard(study: Study, sets: Sequence[str], names: str = "all", concurrency: int = 16) -> list[Record]:
+    """The retained answers that the evaluations of `sets` are judged from: what was measured."""
+    planned = specs(study, {"sets": sets, "conditions": names, "concurrency": concurrency})
+    return [record for spec in planned if (record := study.store.find(study.key(spec))) is not None]
 
 
 def report(record: Record) -> Json:
@@ -98,9 +94,26 @@ def correctness(record: Record) -> Share:
 def best(found: Found) -> str | None:
     """The forced condition with a model that is best on development questions; of equals, the shortest.
 
-    `None` where no development set was answered.
+    Of those that were heard on every set, since it is read on the others. `None` where no development set was
+    answered.
     """
-    return leading([by_condition for name, by_condition in found.items() if name in DEVELOPMENT])
+    heard = {name for name in CONDITIONS if all(_heard(by.get(name)) for by in found.values())}
+    development = [by for source, by in found.items() if source in DEVELOPMENT]
+    return leading([{name: by[name] for name in by if name in heard} for by in development])
+
+
+def _heard(record: Record | None) -> bool:
+    return record is not None and bool(rows(record))
+
+
+def unheard(found: Found) -> list[tuple[str, str, str]]:
+    """Set, condition and reason where a request failed, so that its evaluation is not retained."""
+    return [
+        (source, name, str(record.body["error"]))
+        for source, by_condition in found.items()
+        for name, record in by_condition.items()
+        if record.status != "success"
+    ]
 
 
 def leading(evaluations: Sequence[Mapping[str, Record]]) -> str | None:
@@ -231,6 +244,7 @@ __all__ = [
     "correctness",
     "evaluated",
     "forced",
+    "heard",
     "in_pairs",
     "is_forced",
     "kinds",
@@ -241,4 +255,5 @@ __all__ = [
     "rows",
     "specs",
     "standing",
+    "unheard",
 ]

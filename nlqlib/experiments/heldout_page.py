@@ -6,10 +6,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from nlqlib import plots
-from nlqlib.analysis.evaluation import ANSWERED, Share
+from nlqlib.analysis.evaluation import Share
 from nlqlib.artifacts import Record
+from nlqlib.experiments.answers import UNRECORDED
 from nlqlib.experiments.captions import Table, captioned
 from nlqlib.experiments.condition_report import paired, shown
+from nlqlib.experiments.conditions import CONDITIONS
 from nlqlib.experiments.heldout import (
     ASKS_BACK,
     GATES,
@@ -23,6 +25,7 @@ from nlqlib.experiments.heldout import (
     report,
     rows,
     standing,
+    unheard,
 )
 from nlqlib.experiments.heldout_article import printed_final, share_named
 from nlqlib.experiments.study import Study
@@ -88,8 +91,8 @@ def _acted(record: Record) -> Json:
     did = told["interventions"]
     heard = bool(did["answered"])
     return {
-        "raw strict": shown(share_named(told["raw"], "strict accuracy")),
-        "final strict": shown(told["forced strict accuracy"]),
+        "raw strict": silent(record) or shown(share_named(told["raw"], "strict accuracy")),
+        "final strict": silent(record) or shown(told["forced strict accuracy"]),
         "interventions": did["interventions"] if heard else "n/a",
         "precision": shown(did["precision"]),
         "harm": shown(did["harm"]),
@@ -108,7 +111,7 @@ def _equalities(record: Record) -> Json:
     told = report(record)
     interval = told["clustered interval of strict accuracy"]
     return {
-        "strict": shown(told["forced strict accuracy"]),
+        "strict": silent(record) or shown(told["forced strict accuracy"]),
         "strict, clusters drawn": f"{interval[0]:.0%}–{interval[1]:.0%}" if interval else "n/a",
         "kind": shown(share_named(told["final"], "kind accuracy")),
         "execution": shown(share_named(told["final"], "execution accuracy")),
@@ -165,14 +168,30 @@ def percent(one: Share) -> str:
 
 
 def failures_sentence(found: Found) -> str:
-    """Which conditions lack answers, and the commonest reason; that there are none, where there are none."""
-    lost = [
-        (f"{source} under {name}", [row for row in record.samples() if row["outcome"] not in ANSWERED])
-        for source, by_condition in found.items()
-        for name, record in by_condition.items()
+    """Which conditions lack answers, why, and the command that gets them; that none does, where none does."""
+    lost = unheard(found)
+    if not lost:
+        return "No request failed."
+    told = [f"{source} under {name}: {reason}" for source, name, reason in lost if UNRECORDED not in reason]
+    parts = [f"Failed requests, which are no answers: {'; '.join(told)}."] if told else []
+    return " ".join([*parts, *_unrecorded([(s, n) for s, n, reason in lost if UNRECORDED in reason])])
+
+
+def _unrecorded(lost: Sequence[tuple[str, str]]) -> list[str]:
+    """What the twin has no recordings of, by way of asking, with the command that makes them."""
+    return [
+        f"Not recorded: {prompt} on {', '.join(sets)}; on a machine that runs the engine: python -m nlqlib "
+        f"record --set {','.join(sets)} --condition {prompt}."
+        for prompt in dict.fromkeys(CONDITIONS[name].prompt for _, name in lost)
+        for sets in [list(dict.fromkeys(s for s, name in lost if CONDITIONS[name].prompt == prompt))]
     ]
-    parts = [f"{what}: {len(failed)} ({failed[0]['invalid']})" for what, failed in lost if failed]
-    return f"Failed requests, which are no answers: {'; '.join(parts)}." if parts else "No request failed."
+
+
+def silent(record: Record) -> str | None:
+    """What stands in the place of an accuracy where not one request was answered; `None` where one was."""
+    if record.status == "success" or rows(record):
+        return None
+    return "not recorded" if UNRECORDED in str(record.body["error"]) else "no answer"
 
 
 def best_table(found: Found) -> pd.DataFrame:
@@ -251,7 +270,7 @@ def clarifier_table(found: Found) -> pd.DataFrame:
         for name in ASKS_BACK & set(by_condition):
             told = report(by_condition[name])
             table[source] = {
-                "asked the user": shown(told["interventions"]["asked"]),
+                "asked the user": silent(by_condition[name]) or shown(told["interventions"]["asked"]),
                 "strict, the user always right": shown(share_named(told["final"], "strict accuracy")),
                 "strict, nobody to ask": shown(told["forced strict accuracy"]),
             }

@@ -6,16 +6,15 @@ belongs to one evaluation, named by its header, and is removed when the evaluati
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from nlqlib import paths
 from nlqlib.analysis.evaluation import ANSWERED
 from nlqlib.files import append_line, canonical_json
+from nlqlib.load.batch import Completes
 from nlqlib.records import ChatRequest, Completion, Json
-from nlqlib.serving.client import Client
-from nlqlib.serving.endpoint import Endpoint
-from nlqlib.serving.reply import ClientStats
 from nlqlib.serving.target import Target
 from nlqlib.twin.recordings import request_key
 
@@ -79,19 +78,31 @@ def _completion(row: Json) -> Completion:
 
 
 @dataclass
+class Deferred:
+    """A client that its first request opens: what is remembered needs no endpoint."""
+
+    make: Callable[[], Completes]
+    opened: Completes | None = None
+
+    async def complete(self, request: ChatRequest, planned_s: float | None = None) -> Completion:
+        """The completion of `request`."""
+        if self.opened is None:
+            self.opened = self.make()
+        return await self.opened.complete(request, planned_s)
+
+    async def aclose(self) -> None:
+        """Close the client, where it was opened."""
+        if self.opened is not None:
+            await self.opened.aclose()
+
+
+@dataclass
 class RememberingClient:
     """A client that answers from a journal what is in there, and keeps there what it had to ask for."""
 
-    client: Client
+    client: Completes
     journal: Journal
     model: str
-
-    def __post_init__(self) -> None:
-        self.endpoint: Endpoint = self.client.endpoint
-
-    @property
-    def stats(self) -> ClientStats:
-        return self.client.stats
 
     async def complete(self, request: ChatRequest, planned_s: float | None = None) -> Completion:
         """The completion of `request`, as the journal or else the endpoint has it."""

@@ -47,6 +47,13 @@ def question_workload(source: str | Path, n: int | None = None) -> Workload:
     return Workload(path.stem, hashlib.sha256("\n".join(lines).encode()).hexdigest(), len(lines))
 
 
+def asked_workload(source: str | Path) -> Workload:
+    """The identity of what a set asks, without its golds: another gold voids no answer."""
+    lines = [json.loads(line) for _, line in _lines(set_path(source))]
+    asked = "\n".join(json.dumps([str(row["id"]), row["question"]]) for row in lines)
+    return Workload(set_path(source).stem, hashlib.sha256(asked.encode()).hexdigest(), len(lines))
+
+
 def set_path(source: str | Path) -> Path:
     """The file of the set called `source`, or `source` itself where it is a .jsonl file."""
     path = Path(source)

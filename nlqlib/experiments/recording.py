@@ -7,6 +7,7 @@ questions. Every condition that asks in this way is then replayed from it, whate
 import hashlib
 import platform
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,12 +16,14 @@ from nlqlib import paths
 from nlqlib.experiments.asking import Asked, ask_with
 from nlqlib.experiments.conditions import ASKINGS, Condition, requests
 from nlqlib.experiments.journal import Journal, RememberingClient, identity
+from nlqlib.experiments.output_contracts import FORMS
 from nlqlib.experiments.questions import Question, load_questions, question_workload
+from nlqlib.load.batch import Completes
 from nlqlib.nlq.catalog import Catalog, QuestionError, load_catalog
+from nlqlib.nlq.pipeline import contracts
 from nlqlib.nlq.planner import kind_request, slots_request
 from nlqlib.nlq.prompt import prompt_sha256
 from nlqlib.records import ChatRequest, Completion, Json, ServerIdentity
-from nlqlib.serving.client import Client
 from nlqlib.serving.identity import identify
 from nlqlib.serving.target import Target, TargetError
 from nlqlib.twin.recordings import Recording, load_recordings, request_key, save_recordings, slug
@@ -42,9 +45,11 @@ def record(
 
 
 def asking(name: str) -> Condition:
-    """The way of asking called `name`: `baseline`, `contrastive` or `planner`. Raises `QuestionError`."""
+    """The way of asking called `name`: one of `ASKINGS`, or a form of output. Raises `QuestionError`."""
+    if name in FORMS:
+        return FORMS[name].how
     if name not in ASKINGS:
-        raise QuestionError(f"cannot record {name!r}: there are {', '.join(ASKINGS)}, or all")
+        raise QuestionError(f"cannot record {name!r}: there are {', '.join([*ASKINGS, *FORMS])}, or all")
     return ASKINGS[name]
 
 
@@ -56,6 +61,16 @@ def record_asking(
     What the file holds already from the same server is kept, and only what changed is asked, unless `again`.
     """
     catalog = load_catalog()
+    engine = contracts(catalog)[how.contract].engine
+    if engine:
+        with closing(target.engine(**engine)) as flagged:
+            return _record(flagged, source, how, catalog, concurrency, again)
+    return _record(target, source, how, catalog, concurrency, again)
+
+
+def _record(
+    target: Target, source: str, how: Condition, catalog: Catalog, concurrency: int, again: bool
+) -> Path:
     questions = load_questions(source, catalog)
     server = target.run(identify(target))
     if server.model is None:
@@ -68,7 +83,7 @@ def record_asking(
     )
     journal.answers.update({key: _answer(one, server.model) for key, one in known.items()})
     heard = target.run(_ask(target, questions, how, catalog, concurrency, journal))
-    made = [_recording(request, done, server.model, how, concurrency) for request, done in heard]
+    made = [recorded(request, done, server.model, how, concurrency) for request, done in heard]
     save_recordings(path, [replace(known.get(one.key, one), about=one.about) for one in made], about)
     journal.close()
     return path
@@ -107,12 +122,9 @@ def _name(source: str, how: Condition) -> str:
 class Listener:
     """A client that asks for token ids and keeps every request with what came back."""
 
-    client: Client
+    client: Completes
     heard: dict[str, tuple[ChatRequest, Completion]] = field(default_factory=dict)
     """By request id: what is tried again after a rate limit counts once."""
-
-    def __post_init__(self) -> None:
-        self.endpoint, self.stats = self.client.endpoint, self.client.stats
 
     async def complete(self, request: ChatRequest, planned_s: float | None = None) -> Completion:
         """The completion of `request`, with token ids."""
@@ -158,13 +170,14 @@ def _refuse_gaps(asked: Sequence[Asked], heard: Sequence[tuple[ChatRequest, Comp
         )
 
 
-def _recording(
+def recorded(
     request: ChatRequest, done: Completion, model: str, how: Condition, concurrency: int
 ) -> Recording:
+    """The answer `done` of `model` to `request`, to be found again by what was asked, and of which engine."""
     question, _, step = request.request_id.partition(" ")
     about = {"question": question, "contract": how.contract, "prompt": how.prompt}
     return Recording(
-        key=request_key(request.body(model), model),
+        key=request_key({**request.body(model), **request.contract.engine}, model),
         text=done.text or "",
         finish_reason=done.finish_reason or "stop",
         prompt_tokens=done.prompt_tokens or 0,

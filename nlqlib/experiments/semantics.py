@@ -1,15 +1,24 @@
-"""Does an answer mean the right thing? A set of questions under one condition, as a retained evaluation.
+"""Does an answer mean the right thing? Answers of a model, judged under each condition by today's rules.
 
-How questions are asked is in `asking`, how they are judged in `judging`, what is reported in
-`condition_report`; this module puts them together for a study.
+What was said is measured and retained in `answers`; how it is judged is in `judging`, what is reported in
+`condition_report`. A judgement is retained too, for tables and queries, and is replaced by a new one from the
+same answers as soon as anything of the rules, their vocabulary or the golds has changed.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from glob import escape
+from pathlib import Path
 from typing import Any
 
+from nlqlib import paths
 from nlqlib.analysis.evaluation import Judged
-from nlqlib.artifacts import Measured, Record
-from nlqlib.experiments.asking import Asked, ask_all
+from nlqlib.artifact_record import load_record
+from nlqlib.artifacts import Measured, PointKey, Record, source_digest
+from nlqlib.experiments.answers import Answers, Asking, answers, unfinished
+from nlqlib.experiments.asking import Asked, ask_all, read_all
 from nlqlib.experiments.condition_report import FREE, Prices, report
 from nlqlib.experiments.conditions import (
     CONDITIONS,
@@ -20,15 +29,16 @@ from nlqlib.experiments.conditions import (
     requests,
     requests_per_question,
 )
-from nlqlib.experiments.journal import Journal, identity
 from nlqlib.experiments.judging import Run, executor, final_of, judge, raw_of
-from nlqlib.experiments.questions import load_questions, question_workload
+from nlqlib.experiments.questions import asked_workload, question_workload
+from nlqlib.experiments.rejudging import todays_rows
 from nlqlib.experiments.study import Spec, Study
+from nlqlib.files import plain, slug
+from nlqlib.fingerprint import settings_fingerprint
 from nlqlib.nlq.catalog import Catalog
 from nlqlib.nlq.warehouse import open_warehouse
-from nlqlib.records import Json, Metric, Workload
+from nlqlib.records import Json, Metric
 from nlqlib.serving.identity import identify
-from nlqlib.serving.target import Target
 
 __all__ = [
     "CONDITIONS",
@@ -49,7 +59,6 @@ __all__ = [
     "measured",
     "raw_rows",
     "requests",
-    "unfinished",
 ]
 
 MODULES = (
@@ -58,10 +67,18 @@ MODULES = (
     "nlqlib.twin.app",
     "nlqlib.nlq.pipeline",
 )
+JUDGING = (
+    "nlqlib.experiments.asking",
+    "nlqlib.experiments.judging",
+    "nlqlib.experiments.condition_report",
+)
+"""What a judgement runs through, whatever the target."""
+VOCABULARY = ("catalog.toml", "english*.toml", "prompts/planner_prior.toml")
+"""Rules are data too."""
 
 
 def evaluation_spec(point: str, source: str, how: Condition, concurrency: int) -> Spec:
-    """The evaluation of the set `source` under `how`, as a point."""
+    """Asking and judging the set `source` under `how`, as one point."""
     workload = question_workload(source)
     params = {**how.params(), "max_tokens": MAX_TOKENS, "concurrency": concurrency}
     sent = workload.n * requests_per_question(how)
@@ -71,40 +88,122 @@ def evaluation_spec(point: str, source: str, how: Condition, concurrency: int) -
 def evaluate_all(study: Study, source: str, hows: Sequence[Condition], concurrency: int) -> dict[str, Record]:
     """The evaluations of the set `source` under each of `hows`, by name, as points `<set>-<name>`.
 
-    Conditions that ask in the same way are asked once, and so judged on the very same raw answers.
+    Conditions that ask in the same way are asked once, and so judged on the very same answers. Where a
+    request failed, the evaluation of the rest is handed back and not retained (its status is `error`).
     """
-    found = {
-        how.name: evaluate(
-            study, source, how, concurrency, f"{question_workload(source).name}-{how.name}", True
-        )
-        for how in hows
-    }
-    for how in hows:
-        if not found[how.name].reused and (kept := unfinished(study.target, question_workload(source), how)):
-            kept.close()
+    with open_warehouse() as warehouse:
+        catalog = warehouse.lookups(study.catalog)
+        run = executor(warehouse, catalog)
+        heard: dict[tuple[str, str], Answers] = {}
+        found = {}
+        for how in hows:
+            asking, way = Asking.of(source, how, catalog, concurrency), (how.prompt, how.contract)
+            if way not in heard:
+                heard[way] = answers(study, asking) if how.asks else Answers({})
+            found[how.name] = judged(study, asking, heard[way], run)
     return found
 
 
-def evaluate(
-    study: Study, source: str, how: Condition, concurrency: int, point: str, keep: bool = False
-) -> Record:
-    """Every question of the set `source` under `how`, as one retained evaluation.
+def judged(study: Study, asking: Asking, heard: Answers, run: Run) -> Record:
+    """The evaluation of what was `heard`: retained with these rules already, or judged now."""
+    key = _key(study, asking, heard)
 
-    With `keep` the answers stay at hand for another condition that asks in the same way.
+    def measure() -> Measured:
+        asked = read_all(asking.questions, heard.heard, asking.how, asking.catalog)
+        rows = judge_all(asked, asking.how, asking.catalog, run)
+        told = measured(rows, heard.server, heard.waited_s)
+        return replace(told, validity=[heard.quiet] if heard.quiet else [])
+
+    if heard.failed:
+        return _unretained(key, measure(), heard.reason)
+    record = study.store.measure(key, measure)
+    if not record.reused and not study.store.remeasure:
+        _forget(key, record)
+    return record
+
+
+def _key(study: Study, asking: Asking, heard: Answers) -> PointKey:
+    """The judgement of these very answers; its source is that of the rules, on a real endpoint too."""
+    name = f"{Path(asking.source).stem}-{asking.how.name}"
+    spec = evaluation_spec(name, asking.source, asking.how, asking.concurrency)
+    spec = replace(spec, params={**spec.params, "answers": heard.sha256})
+    return replace(study.key(spec), source=rules_digest())
+
+
+@lru_cache(maxsize=1)
+def rules_digest() -> str:
+    """sha256 of everything that decides a judgement: code, vocabulary and catalog."""
+    digest = hashlib.sha256(source_digest(JUDGING, follow=True).encode())
+    for path in sorted(p for pattern in VOCABULARY for p in paths.DATA.glob(pattern)):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _forget(key: PointKey, kept: Record) -> None:
+    """Remove judgements of the same answers by older rules: they are no measurements."""
+    settings = settings_fingerprint(key)
+    for path in kept.path.parent.glob(f"{escape(slug(key.point))}-????????.json"):
+        if path != kept.path and load_record(path).body.get("settings_fingerprint") == settings:
+            for suffix in (".json", ".run.json", ".jsonl"):
+                path.with_suffix(suffix).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class Unretained(Record):
+    """An evaluation that is shown and not kept, because a request failed."""
+
+    rows: tuple[Json, ...] = ()
+
+    def samples(self) -> list[Json]:
+        """Rows per question, those of failed requests among them."""
+        return [dict(row) for row in self.rows]
+
+
+def _unretained(key: PointKey, told: Measured, reason: str) -> Record:
+    body = {
+        "status": "error",
+        "kind": key.kind,
+        "target": key.target,
+        "notebook": key.notebook,
+        "point": key.point,
+        "params": key.params,
+        "workload": key.workload,
+        "fingerprint": "",
+        "server": told.server,
+        "requests": told.requests,
+        "metrics": told.metrics,
+        "validity": told.validity,
+        "results": told.results,
+        "samples": None,
+        "scrapes": {},
+        "error": reason,
+    }
+    return Unretained(Path("not retained"), plain(body), {}, rows=tuple(plain(told.samples)))
+
+
+def evaluate(study: Study, source: str, how: Condition, concurrency: int, point: str) -> Record:
+    """Every question of the set `source` under `how`, asked and judged, as one retained point.
+
+    Raises `RuntimeError` where a request failed: nothing is retained then.
     """
 
     def measure() -> Measured:
-        journal = unfinished(study.target, question_workload(source), how)
         with open_warehouse() as warehouse:
             catalog = warehouse.lookups(study.catalog)
-            questions = load_questions(source, catalog)
-            asking = ask_all(study.target, questions, how, catalog, concurrency, study.client, journal)
-            asked, waited_s = study.run(asking)
+            asking = Asking.of(source, how, catalog, concurrency)
+            journal = unfinished(study.target, asked_workload(source), how)
+            ask = ask_all(study.target, asking.questions, how, catalog, concurrency, study.client, journal)
+            asked, waited_s = study.run(ask)
             rows = judge_all(asked, how, catalog, executor(warehouse, catalog))
-        server = study.run(identify(study.target)) if how.asks else None
-        if journal and not keep:
+        lost = [one for one in asked if not one.answered]
+        if lost:
+            raise RuntimeError(
+                f"{len(lost)} of {len(asked)} requests failed ({lost[0].outcome}: {lost[0].invalid}); "
+                "nothing was retained: the next run asks only for these"
+            )
+        if journal:
             journal.close()
-        return measured(rows, server, waited_s)
+        return measured(rows, study.run(identify(study.target)), waited_s)
 
     return study.point(evaluation_spec(point, source, how, concurrency), measure)
 
@@ -112,14 +211,6 @@ def evaluate(
 def judge_all(asked: Sequence[Asked], how: Condition, catalog: Catalog, run: Run) -> list[Json]:
     """One row for each question, in their order."""
     return [judge(one, how, catalog, run) for one in asked]
-
-
-def unfinished(target: Target, workload: Workload, how: Condition) -> Journal | None:
-    """What an interrupted evaluation has heard already; `None` on the twin, which asks nobody."""
-    if target.kind == "twin" or not how.asks:
-        return None
-    asking = {"prompt": how.prompt, "contract": how.contract}
-    return Journal.open({"target": identity(target), "set": workload.sha256, "asking": asking})
 
 
 def measured(rows: list[Json], server: Any, waited_s: float, prices: Prices = FREE) -> Measured:
@@ -150,10 +241,10 @@ def _acted(told: Mapping[str, Any]) -> list[Metric]:
 
 
 def judged_rows(record: Record) -> list[Judged]:
-    """The judgements of the final answers of a retained evaluation."""
-    return [final_of(row) for row in record.samples()]
+    """The final answers of a retained evaluation, judged by today's rules."""
+    return [final_of(row) for row in todays_rows(record)]
 
 
 def raw_rows(record: Record) -> list[Judged]:
-    """The judgements of the model's own answers."""
-    return [raw_of(row) for row in record.samples()]
+    """The model's own answers, judged by today's rules."""
+    return [raw_of(row) for row in todays_rows(record)]

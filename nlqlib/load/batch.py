@@ -2,17 +2,26 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Protocol
 
 from nlqlib.progress import progress
 from nlqlib.records import ChatRequest, Completion
-from nlqlib.serving.client import Client
 
 RATE_LIMIT_WAITS_S = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-"""Pauses after an HTTP 429: a hosted model's rate limit is waited out, and the wait is recorded."""
+"""Pauses after an HTTP 429: a hosted model's rate limit is waited out, and the wait is recorded. Where the
+answer says how long to wait, and that is longer, its word is taken."""
+
+
+class Completes(Protocol):
+    """Anything that completes a request: a client, or one that stands before a client."""
+
+    async def complete(self, request: ChatRequest, planned_s: float | None = None) -> Completion: ...
+
+    async def aclose(self) -> None: ...
 
 
 async def complete_all(
-    client: Client, requests: Sequence[ChatRequest], concurrency: int, what: str
+    client: Completes, requests: Sequence[ChatRequest], concurrency: int, what: str
 ) -> tuple[list[Completion], float]:
     """The completions of `requests` in their order, and the seconds spent waiting for rate limits.
 
@@ -28,8 +37,9 @@ async def complete_all(
             for pause in RATE_LIMIT_WAITS_S:
                 if done.outcome != "http_429":
                     break
-                waited += pause
-                await asyncio.sleep(pause)
+                pause_s = max(pause, done.retry_after_s or 0.0)
+                waited += pause_s
+                await asyncio.sleep(pause_s)
                 done = await client.complete(request)
             bar.advance(request.request_id)
             return done
