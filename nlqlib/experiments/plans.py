@@ -6,6 +6,9 @@ from typing import Any
 from nlqlib.experiments import (
     admission,
     candidates,
+    claims,
+    context,
+    control,
     decomposition,
     environment,
     heldout,
@@ -14,6 +17,7 @@ from nlqlib.experiments import (
     pipeline,
     prefix,
     propagation,
+    quality_under_load,
     saturation,
     staircase,
 )
@@ -36,8 +40,12 @@ VARIANTS: Mapping[str, Points] = {
     "06_saturation": saturation.points,
     "07_latency_decomposition": decomposition.points,
     "08_prefix_cache": prefix.points,
+    "10_context_budget": context.points,
     "11_kv_pressure": kv_pressure.points,
+    "12_quality_under_load": quality_under_load.points,
     "14_candidates": candidates.points,
+    "17_control_to_signal": control.points,
+    "99_summary": claims.points,
 }
 """Notebooks whose points run on variants of the target: each point comes with the study of its own."""
 
