@@ -20,7 +20,7 @@ export TARGET PROFILE NOTEBOOKS CLIENT REMEASURE MAX_REQUESTS MAX_TOKENS
 # The suite speaks UTF-8 whatever the locale says
 export PYTHONUTF8 := 1
 
-.PHONY: help env lab plan reproduce site test engine serve record validate-twin bench lint format lock clean
+.PHONY: help env lab plan reproduce site publish readme test engine serve record validate-twin bench lint format lock clean
 
 help:  ## show the targets and the settings they take
 	@echo "nlqlib: a reproducible study of one LLM-backed service"
@@ -48,19 +48,31 @@ $(READY): requirements.lock pyproject.toml
 	@touch $(READY)
 
 lab: $(READY)  ## open the notebooks in JupyterLab (its token stays on)
-	$(PY) -m jupyterlab --notebook-dir=notebooks
+	$(PY) -m jupyterlab --notebook-dir=notebooks --LabApp.default_url=/lab/tree/start/index.ipynb
 
 plan: $(READY)  ## say what `make reproduce` would send, and about how long it takes
 	$(PY) -m nlqlib plan $(PARAMS)
 
-reproduce: $(READY)  ## run the notebooks against TARGET; finished points are kept and reused
-	$(PY) -m nlqlib reproduce $(PARAMS)
+reproduce: $(READY)  ## run the notebooks against TARGET (a URL ends with its site); finished points are kept
+	@$(PY) -m nlqlib reproduce $(PARAMS); ended=$$?; \
+	case "$(TARGET):$$ended" in *://*:[01]) $(PY) -m nlqlib site || ended=1 ;; esac; exit $$ended
 
 site: $(READY)  ## turn the executed notebooks into a static site in build/site
 	@ls build/executed/*/*.ipynb >/dev/null 2>&1 || $(MAKE) --no-print-directory reproduce
 	$(PY) -m nlqlib site
 
-test: $(READY) engine  ## all tests, the real engine among them
+publish: $(READY)  ## the site as one archive, build/site.zip
+	@test -f build/site/index.html || $(MAKE) --no-print-directory site
+	@$(PY) -m nlqlib publish
+
+readme: $(READY)  ## renew the README's story, pictures and costs from the executed notebooks of the twin
+	@$(PY) -m nlqlib readme
+
+$(VENV)/.ray: $(READY) requirements-ray.lock
+	$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.lock -r requirements-ray.lock
+	@touch $@
+
+test: $(READY) $(VENV)/.ray engine  ## all tests, the real engine among them
 	$(PY) -m pytest tests/engine
 	$(PY) -m pytest -m "not engine"
 
@@ -76,8 +88,8 @@ record: $(READY) engine  ## record the answers that the twin replays, from the r
 validate-twin: $(READY)  ## every stated bound of the twin: met, not met or not run
 	@$(PY) -m nlqlib validate-twin
 
-bench: $(READY)  ## how many requests a second the twin simulates and serves; kept in artifacts/twin/bench
-	@$(PY) -m benchmarks
+bench: $(READY)  ## how fast the twin is, and what the clients and other load generators cost; kept in artifacts/
+	@$(PY) -m benchmarks; speeds=$$?; $(PY) -m benchmarks.client_bench && exit $$speeds
 
 lint: $(READY)  ## formatter, linter and type checker
 	$(VENV)/bin/ruff format --check nlqlib tests benchmarks

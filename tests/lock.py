@@ -9,10 +9,12 @@ import sys
 import tempfile
 import tomllib
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
 ENVIRONMENT = ROOT / "environment.yml"
+RAY_LOCK = ROOT / "requirements-ray.lock"
 VLLM = "vllm==0.32.0"
 HEADER = (
     "# Every package of the suite's environment, pinned. Made by `make lock`. vLLM has its own environment.\n"
@@ -40,10 +42,25 @@ def compile_pins(requirements: list[str], constraints: str = "") -> str:
     return done.stdout
 
 
+RAY_HEADER = "# What the optional extra `ray` adds to requirements.lock, pinned. Made by `make lock`.\n"
+
+
+def project() -> dict[str, Any]:
+    """The project's table of pyproject.toml."""
+    found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return found
+
+
 def wanted() -> list[str]:
     """What pyproject.toml asks for, the development extra included."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    return [*project()["dependencies"], *project()["optional-dependencies"]["dev"]]
+
+
+def ray_pins() -> dict[str, str]:
+    """What the extra `ray` needs beyond the lock, with the lock's own pins as limits."""
+    locked = LOCK.read_text()
+    extra = pins(compile_pins(project()["optional-dependencies"]["ray"], constraints=locked))
+    return {name: version for name, version in extra.items() if name not in pins(locked)}
 
 
 def environment(lock: dict[str, str]) -> str:
@@ -59,7 +76,9 @@ def write() -> None:
     resolved = compile_pins(wanted(), constraints=beside)
     LOCK.write_text(HEADER + resolved)
     ENVIRONMENT.write_text(environment(pins(resolved)))
-    print(f"{len(pins(resolved))} packages pinned")
+    extra = ray_pins()
+    RAY_LOCK.write_text(RAY_HEADER + "".join(f"{name}=={version}\n" for name, version in extra.items()))
+    print(f"{len(pins(resolved))} packages pinned, {len(extra)} more with the extra ray")
 
 
 if __name__ == "__main__":

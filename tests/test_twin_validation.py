@@ -4,7 +4,7 @@ source.
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from nlqlib.experiments import twin_validation_article as article
 from nlqlib.experiments import twin_validation_retained as retained
 from nlqlib.experiments import twin_validation_speed as speed
 from nlqlib.experiments import twin_validation_trace as trace
+from nlqlib.experiments.probes import Probed
 from nlqlib.experiments.twin_validation_check import (
     Check,
     all_met,
@@ -290,7 +291,7 @@ def test_a_damaged_run_is_not_run_and_says_what_is_wrong(tmp_path: Path) -> None
 
 
 def prediction(name: str, error: float, tag: str = "predicted") -> Json:
-    row = {"name": name, "quantity": "throughput_run", "measured": 1.0}
+    row = {"name": name, "quantity": "throughput_run", "measured": 1.0, "concurrency": 8}
     return row | {"value": 1 + error, "error": error, "tag": tag}
 
 
@@ -332,8 +333,17 @@ def test_every_prediction_of_the_real_engine_is_judged_and_fitted_ones_are_count
     assert not any("gap at 1" in what for what in told)
 
 
+def test_the_gap_between_tokens_under_load_is_shown_and_not_judged(tmp_path: Path) -> None:
+    gap = prediction("itl at 8", 0.4) | {"quantity": "itl_s"}
+    alone = gap | {"name": "itl at 1", "concurrency": 1}
+    retain(tmp_path, retained.CALIBRATION, {"predictions": [gap, alone, PREDICTIONS[1]]})
+    told = {c.what: c.verdict for c in retained.engine_checks(tmp_path)}
+    assert (told["itl at 8, itl_s"], told["itl at 1, itl_s"]) == ("no bound", "NOT MET")
+
+
 def test_points_are_counted_not_the_numbers_read_off_them_and_nine_are_too_many(tmp_path: Path) -> None:
-    points = [{"use": "fit"}] * 9 + [{"use": "judge"}]
+    seen = Probed("p", "fit", 1, 2, 128, 0, 2, 1.0, 1.0, 0.9, None, 0.9, 1.0, 0.0, 0.9, 0.0)
+    points = [asdict(seen)] * 9 + [asdict(replace(seen, use="judge"))]
     retain(tmp_path, retained.CALIBRATION, {"predictions": PREDICTIONS}, samples=points)
     few = retained.engine_checks(tmp_path)[0]
     assert (few.what, few.value, few.verdict) == ("points calibrated on", "9", "NOT MET")

@@ -4,8 +4,11 @@ import dataclasses
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal
 
+from nlqlib.artifact_record import load_record
 from nlqlib.artifacts import Measured, Record
 from nlqlib.experiments.calibration_fit import Engine, calibrated, document
 from nlqlib.experiments.probes import PROBES, Probe, Probed, measure
@@ -14,6 +17,7 @@ from nlqlib.records import Json, Metric, ServerIdentity
 from nlqlib.serving.identity import identify
 from nlqlib.serving.metrics import metrics_reader
 from nlqlib.serving.target import Target
+from nlqlib.twin.calibrate import CalibrationError
 from nlqlib.twin.limits import EngineLimits, version_defaults
 
 MODULES = ("nlqlib.experiments.calibration", "nlqlib.twin.app")
@@ -32,6 +36,11 @@ SPEC = Spec(
 
 def engine_of(target: Target, server: ServerIdentity) -> Engine:
     """What the endpoint says of its engine, and which limits had to be assumed."""
+    return engine_for(server, target.speaker)
+
+
+def engine_for(server: ServerIdentity, speaker: str | None = None) -> Engine:
+    """The same from the identity alone; `speaker` is the model where the server names none."""
     told = server.engine_args
     version = (server.engine_version or "").removeprefix("v")
     flags = version_defaults(version) if version[:1].isdigit() and server.engine != "twin" else {}
@@ -45,7 +54,7 @@ def engine_of(target: Target, server: ServerIdentity) -> Engine:
             assumed.append(f"{name} ({getattr(default, name)})")
         known[name] = int(told.get(name) or getattr(default, name))
     return Engine(
-        model=server.model or target.speaker or "the model served",
+        model=server.model or speaker or "the model served",
         version=version or "unknown",
         accelerator=server.accelerator or ("a CPU" if server.engine == CPU else "an unknown accelerator"),
         limits=EngineLimits(**known, **flags),
@@ -91,6 +100,32 @@ def calibrate(
     engine = engine_of(target, server)
     fitted, way = calibrated(engine, probed)
     return document(name, engine, fitted, way), probed, server
+
+
+@lru_cache(maxsize=4)
+def _results(path: str, digest: str, name: str, speaker: str | None) -> Json:
+    del digest  # tells another content of the same file apart
+    kept = load_record(Path(path))
+    server = kept.server
+    if server is None:
+        raise CalibrationError(f"{path} does not say who was measured; calibrate again")
+    probed = [Probed(**row) for row in kept.samples()]
+    engine = engine_for(server, speaker)
+    found = document(name, engine, *calibrated(engine, probed))
+    return {"document": found, "predictions": predictions(found)}
+
+
+def results_of(kept: Record, speaker: str | None = None) -> Json:
+    """Document and predictions from what a retained calibration *measured*, by today's fit.
+
+    The measurement is kept for good; what is made of it is not, so that a better model needs no new
+    measurement and an old prediction is never shown for a new one. About ten seconds, once a process.
+    """
+    told = kept.body["samples"]
+    if not told:
+        return kept.results
+    name = f"{kept.body['target']}-calibrated"
+    return _results(str(kept.path), str(told["sha256"]), name, speaker)
 
 
 def record(study: Study) -> Record:

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 import pandas as pd
 
 from nlqlib.artifacts import Record
-from nlqlib.experiments.calibration import record
+from nlqlib.experiments.calibration import record, results_of
+from nlqlib.experiments.calibration_fit import is_phase
 from nlqlib.experiments.probes import PROBES
 from nlqlib.experiments.study import Study
 from nlqlib.twin.load import Load, simulate
@@ -29,7 +30,7 @@ def twin_beside(calibrated: Record | None, levels: Iterable[Record]) -> list[Pre
     """
     if calibrated is None:
         return None
-    twin = from_document(calibrated.results["document"])
+    twin = from_document(results_of(calibrated)["document"])
     fitted = {p.concurrency for p in PROBES if p.use == "fit"}
     by_concurrency = {level.params["concurrency"]: level for level in levels}
     return [
@@ -51,6 +52,7 @@ def _says(twin: TwinModel, level: Record) -> dict[str, float | None]:
         output_sd=0.0,
         outside_s=twin.outside_s,
         frontend_s=twin.frontend_s,
+        apart_s=twin.apart_s,
     )
     found = simulate(twin.limits, twin.step_time, load)
     return {"throughput_run": found.throughput_run, "p95_s": found.p95_s}
@@ -69,7 +71,7 @@ def points_table(calibrated: Record | None) -> pd.DataFrame:
             "error": f"{row['error']:+.1%}",
             "the twin's value is": row["tag"],
         }
-        for row in calibrated.results["predictions"]
+        for row in results_of(calibrated)["predictions"]
     ]
     return pd.DataFrame(rows).set_index("point")
 
@@ -78,7 +80,13 @@ def points_sentence(calibrated: Record | None) -> str:
     """The largest error of the points that were not fitted, and what no point determines."""
     if calibrated is None:
         return "A twin has no engine to be calibrated on."
-    errors = [abs(r["error"]) for r in calibrated.results["predictions"] if r["tag"] == "predicted"]
-    unknown = calibrated.results["document"]["fit"]["unknown"]
+    found = results_of(calibrated)
+    bounded = [r for r in found["predictions"] if not is_phase(r["concurrency"], r["quantity"])]
+    errors = [abs(r["error"]) for r in bounded if r["tag"] == "predicted"]
+    unknown = found["document"]["fit"]["unknown"]
     named = f" Not determined by these points: {', '.join(unknown)}." if unknown else ""
-    return f"Of {len(errors)} points it never saw, the worst is off by {max(errors):.1%}.{named}"
+    return (
+        f"Of {len(errors)} throughputs and times to first token it never saw, the worst is off by "
+        f"{max(errors):.1%}. The gap between tokens of several requests is shown and not judged: it depends "
+        f"on how they fall in with each other, and differs between repeats of the engine itself.{named}"
+    )

@@ -80,6 +80,7 @@ def _observations(p: Probed, way: Outside) -> list[Observation]:
         output_sd=0.0,
         outside_s=way.frontend_s + way.network_s,
         frontend_s=way.frontend_s,
+        apart_s=way.frontend_s,
         warm=p.shared_tokens > 0,
     )
     found = []
@@ -87,7 +88,8 @@ def _observations(p: Probed, way: Outside) -> list[Observation]:
         value = measured_value(p, quantity)
         if value is not None:
             name = f"{quantity.removesuffix('_s').replace('_run', '')}, {p.name}"
-            found.append(Observation(name, load, quantity, value, value, p.use == "fit", "measured here"))
+            fitted = p.use == "fit" and not is_phase(p.concurrency, quantity)
+            found.append(Observation(name, load, quantity, value, value, fitted, "measured here"))
     return found
 
 
@@ -96,6 +98,15 @@ def _quantities(p: Probed) -> tuple[str, ...]:
     if p.output_tokens <= TWO_TOKENS:
         return ("ttft_s",)
     return ("itl_s", "ttft_s") if p.concurrency == 1 else ("throughput_run", "itl_s")
+
+
+def is_phase(concurrency: int, quantity: str) -> bool:
+    """Whether `quantity` depends on how requests fell in with each other, and not on the load alone.
+
+    Equal requests may run in step, and then a prompt's computation delays nobody else's tokens, or out of
+    step, and then it delays all. Throughput is the same either way; the gap between tokens is not.
+    """
+    return quantity == "itl_s" and concurrency > 1
 
 
 def measured_value(p: Probed, quantity: str) -> float | None:
@@ -152,7 +163,11 @@ def document(name: str, engine: Engine, calibration: Calibration, way: Outside) 
             *(f"{limit}: the endpoint does not say it; a default was assumed." for limit in engine.assumed),
         ],
         "engine": _limits(engine.limits),
-        "outside": {"frontend_s": way.frontend_s, "network_s": way.network_s},
+        "outside": {
+            "frontend_s": way.frontend_s,
+            "network_s": way.network_s,
+            "apart_s": way.frontend_s,  # one thread prepares the prompts, so they enter one after another
+        },
         "fit": {
             "free": list(calibration.free),
             "start": _coefficients(calibration.step_time),

@@ -29,6 +29,10 @@ MIN_LATENCIES_FOR_LITTLE = 10
 """All N start in step, so the window misses half a latency at its edges: that is 5 % of ten."""
 
 
+GATEWAY = ("router_queue_s", "replica_queue_s", "replica")
+"""Fields of a completion that come from a gateway's headers."""
+
+
 def measured(run: LoadRun, before: Scrape | None, after: Scrape | None, tag: Tag) -> Measured:
     """The point of a closed loop, with what two scrapes and the samples between them say of the server.
 
@@ -124,7 +128,8 @@ def little_rule(run: LoadRun) -> Rule:
 
 
 def sample_row(i: int, c: Completion) -> Json:
-    """What is kept of one request; seconds since the first start."""
+    """What is kept of one request, and what a gateway said of it; seconds since the first start."""
+    said = {name: value for name in GATEWAY if (value := getattr(c, name)) is not None}
     return {
         "i": i,
         "id": c.request_id,
@@ -133,4 +138,5 @@ def sample_row(i: int, c: Completion) -> Json:
         "end_s": c.end_s,
         "output_tokens": c.output_tokens,
         "prompt_tokens": c.prompt_tokens,
+        **said,
     }

@@ -5,12 +5,17 @@ twin calibrated on that engine predicted, beside what was measured) and `block-a
 counters of the engine beside those the twin's block table gives for the same requests).
 """
 
+from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 from nlqlib import paths
 from nlqlib.artifact_record import Record, load_records
-from nlqlib.experiments.twin_validation_check import Check, holds, not_run, within
+from nlqlib.experiments.calibration import results_of
+from nlqlib.experiments.calibration_fit import is_phase
+from nlqlib.experiments.twin_validation_check import Check, holds, not_run, shown, within
 from nlqlib.records import Json
+from nlqlib.twin.calibrate import CalibrationError
 
 ENGINE_GROUP = "real CPU engine"
 COUNTER_GROUP = "hit-rate counters"
@@ -34,12 +39,40 @@ def _is(record: Record, point: str) -> bool:
 def engine_checks(root: Path = paths.ARTIFACTS) -> list[Check]:
     """Every prediction of the twin calibrated on the real engine, each against the bound."""
     record = newest(CALIBRATION, root)
-    rows = [] if record is None else record.body["results"].get("predictions", [])
+    try:
+        rows = [] if record is None else results_of(record)["predictions"]
+    except CalibrationError as error:
+        bound = f"≤ {PREDICTED_BOUND:.1%}"
+        return [_few(record, []), not_run(ENGINE_GROUP, "worst prediction", bound, "predicted", str(error))]
     predicted = [row for row in rows if row["tag"] == "predicted"]
     if not predicted:
         why = f"no retained calibration with predictions on target local: {MEASURE}"
         return [not_run(ENGINE_GROUP, "worst prediction", f"≤ {PREDICTED_BOUND:.1%}", "predicted", why)]
-    return [_few(record, rows), *(_predicted(row) for row in predicted)]
+    bounded = [row for row in predicted if not is_phase(row["concurrency"], row["quantity"])]
+    return [_few(record, rows), *(_predicted(row) for row in bounded), *_phases(rows, root)]
+
+
+def _phases(rows: Iterable[Json], root: Path) -> list[Check]:
+    """Gaps between tokens under load, beside how far the engine's own repeats of one level lie apart."""
+    found = [row for row in rows if is_phase(row["concurrency"], row["quantity"])]
+    spread = repeat_spread(load_records(root))
+    beside = "" if spread is None else f"; the engine's own repeats of one level differ by {spread:.0%}"
+    return [
+        shown(ENGINE_GROUP, f"{r['name']}, {r['quantity']}", f"{r['error']:+.2%}{beside}", "predicted")
+        for r in found
+    ]
+
+
+def repeat_spread(records: Iterable[Record]) -> float | None:
+    """Largest relative difference of the mean gap between tokens among repeats of a level of 05 on local."""
+    repeats: dict[int, list[float]] = defaultdict(list)
+    for record in records:
+        itl = record.value("itl", "mean") if record.body["status"] == "success" else None
+        here = (record.body["target"], record.body["notebook"], record.params.get("sweep"))
+        if here == ("local", "05_knee", "repeated") and itl is not None:
+            repeats[record.params["concurrency"]].append(itl)
+    spreads = [max(found) / min(found) - 1 for found in repeats.values() if len(found) > 1]
+    return max(spreads, default=None)
 
 
 def _few(record: Record | None, rows: list[Json]) -> Check:

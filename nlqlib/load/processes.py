@@ -86,7 +86,7 @@ def closed_loop_in_processes(
     its own finished requests, so the window ends when the first of them has nothing left to start. Lag,
     share of a core and dispatch delay are those of the worst process. Raises as `release_together` does.
     """
-    _check(requests, concurrency, n, processes)
+    check_processes(requests, concurrency, n, processes)
     endpoint.key()
     told = [0] * processes
 
@@ -96,8 +96,8 @@ def closed_loop_in_processes(
                 report.advance()
         told[number] = count
 
-    shares = _shares(concurrency, n, lead_in, processes, salt)
-    with Workers([Job(endpoint, tuple(requests), kind, share) for share in shares]) as workers:
+    parts = shares(concurrency, n, lead_in, processes, salt)
+    with Workers([Job(endpoint, tuple(requests), kind, share) for share in parts]) as workers:
         workers.release()
         results = workers.results(done)
     for number, result in enumerate(results):
@@ -105,13 +105,15 @@ def closed_loop_in_processes(
     return merged(results, concurrency)
 
 
-def _shares(concurrency: int, n: int, lead_in: int, processes: int, salt: str | None) -> list[Share]:
+def shares(concurrency: int, n: int, lead_in: int, processes: int, salt: str | None) -> list[Share]:
+    """The part of each process in a closed loop: none has more than one request in flight above another."""
     each = split(concurrency, [1] * processes)
     counts = zip(each, split(n, each), split(lead_in, each), strict=True)
     return [Share(*count, first, processes, salt) for first, count in enumerate(counts)]
 
 
-def _check(requests: Sequence[ChatRequest], concurrency: int, n: int, processes: int) -> None:
+def check_processes(requests: Sequence[ChatRequest], concurrency: int, n: int, processes: int) -> None:
+    """Raise `ValueError` where a load cannot be shared like that."""
     if not requests:
         raise ValueError("there is no request to repeat: the workload is empty")
     if not 1 <= processes <= concurrency <= n:

@@ -68,7 +68,7 @@ async def work(job: Job) -> Json:
             loop.remove_reader(STDIN)
             me.cancel()
 
-    client, do = _client(job), _prepare(job)
+    client, do = _client(job), _prepare(job, Counter)
     loop.add_reader(STDIN, heard)
     try:
         say(ready=os.getpid())
@@ -89,7 +89,7 @@ def _client(job: Job) -> "Client":
     return make_client(job.kind, job.endpoint)
 
 
-def _prepare(job: Job) -> Work:
+def _prepare(job: Job, report: Callable[[], "Counter | None"] = lambda: None) -> Work:
     """What is to be done, with everything imported that it needs."""
     share, requests = job.share, job.requests
     if share is None:
@@ -98,10 +98,19 @@ def _prepare(job: Job) -> Work:
 
     async def closed(client: "Client") -> Json:
         mine = islice(cycled(requests, share.salt), share.first, None, share.step)
-        how: Any = {"lead_in": share.lead_in, "report": Counter()}
+        how: Any = {"lead_in": share.lead_in, "report": report()}
         return _result(await closed_loop(client, mine, share.concurrency, share.n, **how))
 
     return closed
+
+
+async def share_of_loop(job: Job) -> Json:
+    """Do `job` on the running loop, at once and with a client of its own."""
+    client = _client(job)
+    try:
+        return await _prepare(job)(client)
+    finally:
+        await client.aclose()
 
 
 async def _one(client: "Client", request: ChatRequest) -> Json:

@@ -59,7 +59,7 @@ class TwinApp:
         self._table = HashTable(limits.block_size)
         replica = Replica(limits, model.step_time, self._table, model.frontend_s)
         way = model.network_s / 2
-        self.driver = Driver(replica, way + model.frontend_s, way)
+        self.driver = Driver(replica, way + model.frontend_s, way, model.apart_s)
         self._exposition = Exposition(replica, self.driver.finished, words.model)
         self._clamps = not model.engine_version.startswith("0.12")  # 0.12 refuses, 0.32 shortens
         self._kept: dict[Hashable, Any] = {}

@@ -37,14 +37,16 @@ def closed_loop(
     before_s: float = 0.0,
     after_s: float = 0.0,
     start_s: float = 0.0,
+    apart_s: float = 0.0,
 ) -> list[Served]:
     """`concurrency` clients send `requests` in all from `start_s`, each the next once its last returned.
 
     `make(i)` gives the i-th request. Outside the engine a request spends `before_s` on its way in and
-    `after_s` on its way back, in seconds. In order of return.
+    `after_s` on its way back, in seconds; two arrive at least `apart_s` apart. In order of return.
     """
     sent = [start_s] * requests
-    arriving = deque((start_s + before_s, i) for i in range(min(concurrency, requests)))
+    arriving = deque((start_s + before_s + i * apart_s, i) for i in range(min(concurrency, requests)))
+    last_s = arriving[-1][0] if arriving else start_s
     started = len(arriving)
     index: dict[Sequence, int] = {}
     served: list[Served] = []
@@ -62,6 +64,7 @@ def closed_loop(
             served.append((sent[index.pop(event.sequence)], back, event.sequence))
             if started < requests:
                 sent[started] = back
-                arriving.append((back + before_s, started))
+                last_s = max(back + before_s, last_s + apart_s)
+                arriving.append((last_s, started))
                 started += 1
     return served

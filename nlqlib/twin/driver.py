@@ -1,7 +1,8 @@
 """One replica under the running event loop, in virtual or in real time: requests in, tokens out.
 
 A request enters the engine `before_s` after it was handed over, and what the engine says is heard `after_s`
-later: the way in and out. Engine time goes on where it was when another loop takes over.
+later: the way in and out; two enter at least `apart_s` apart. Engine time goes on where it was when another
+loop takes over.
 """
 
 import asyncio
@@ -43,11 +44,14 @@ class Ticket:
 class Driver:
     """Keeps one timer for the replica's next event."""
 
-    def __init__(self, replica: Replica, before_s: float = 0.0, after_s: float = 0.0) -> None:
+    def __init__(
+        self, replica: Replica, before_s: float = 0.0, after_s: float = 0.0, apart_s: float = 0.0
+    ) -> None:
         self.replica = replica
         self.finished: dict[str, int] = {}
         """Requests that ended, by finish reason."""
-        self._before_s, self._after_s = before_s, after_s
+        self._before_s, self._after_s, self._apart_s = before_s, after_s, apart_s
+        self._free_s = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._offset_s = 0.0
         self._last_s = 0.0
@@ -61,10 +65,18 @@ class Driver:
         self.replica.limits.check(ticket.sequence.prompt_tokens, ticket.sequence.output_tokens)
         ticket.sequence.payload = ticket
         self._inside.add(ticket)
-        if self._before_s:
-            ticket._entering = loop.call_later(self._before_s, self._submit, ticket)
+        if self._before_s or self._apart_s:
+            ticket._entering = loop.call_at(self._entry_s(loop.time()), self._submit, ticket)
         else:
             self._submit(ticket)
+
+    def _entry_s(self, now_s: float) -> float:
+        """When a request handed over `now_s` enters; the frontend is free for the next `apart_s` later."""
+        at_s = now_s + self._before_s
+        if self._apart_s:
+            at_s = max(at_s, self._free_s)
+            self._free_s = at_s + self._apart_s
+        return at_s
 
     def leave(self, ticket: Ticket) -> None:
         """The caller is gone; nothing happens if the request has ended."""
@@ -91,7 +103,7 @@ class Driver:
     def _attach(self) -> asyncio.AbstractEventLoop:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            self._loop, self._timer = loop, None
+            self._loop, self._timer, self._free_s = loop, None, 0.0
             self._offset_s = max(0.0, self._last_s - loop.time())
             lost, self._inside = self._inside, set()
             for ticket in lost:  # their loop is over, and with it whoever waited

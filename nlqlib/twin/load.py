@@ -29,6 +29,9 @@ class Load:
     """What a request spends outside the engine, half of it on either way."""
     frontend_s: float = 0.0
     """The part of that between HTTP server and engine: before the first token, so TTFT counts it."""
+    apart_s: float = 0.0
+    """Requests reach the engine at least this far apart, because its frontend reads one at a time. An idle
+    engine then starts on the first alone, and requests of equal length do not stay in step."""
     warm: bool = True
     """Every distinct prompt (or the shared prefix) was served before, outside the measured run."""
     seed: int = 0
@@ -71,7 +74,7 @@ def simulate(limits: EngineLimits, step_time: StepTime, load: Load) -> Summary:
         return Sequence(str(i), load.prompt_tokens, outputs[i], chains[i % len(chains)])
 
     way = load.outside_s / 2
-    served = closed_loop(replica, make, load.requests, load.concurrency, way, way, start)
+    served = closed_loop(replica, make, load.requests, load.concurrency, way, way, start, load.apart_s)
     queries, hits = replica.scheduler.queries - before[0], replica.scheduler.hits - before[1]
     return _summary(load, served, start, hits / queries if queries else None)
 

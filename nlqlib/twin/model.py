@@ -37,6 +37,8 @@ class TwinModel:
     network_s: float
     """Outside the server; with `frontend_s` it is what a client sees beyond the engine's own time."""
     observations: tuple[Observation, ...]
+    apart_s: float = 0.0
+    """Requests reach the engine at least this far apart: its frontend reads one at a time."""
 
     @property
     def outside_s(self) -> float:
@@ -75,6 +77,7 @@ def from_document(stored: Mapping[str, Any]) -> TwinModel:
             frontend_s=stored["outside"]["frontend_s"],
             network_s=stored["outside"]["network_s"],
             observations=tuple(_observation(row) for row in stored["observations"]),
+            apart_s=stored["outside"].get("apart_s", 0.0),
         )
     except KeyError as error:
         raise EngineError(f"the twin's file lacks {error}; see an existing one in data/twins/") from None

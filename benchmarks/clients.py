@@ -1,0 +1,165 @@
+"""What each load generator makes of a server whose answers take 50 ms, and what that costs.
+
+A tool's load is judged by the *server's* clock and count, so that no tool is believed about itself: ideal is
+the time that waves of N answers of 50 ms take. Processor time is the difference between a long and a short
+run of the whole process, so that a tool's start-up is not held against it.
+"""
+
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nlqlib import paths
+
+LATENCY_S, TOKENS = 0.050, 8
+WAVES, SHORT_WAVES = 100, 10
+"""A long run lasts 5 s, a short one half a second."""
+START_S, TOOL_S = 20.0, 300.0
+READY = re.compile(r"(http://\S+)/v1")
+Tell = Callable[[str], None]
+
+
+class BenchError(RuntimeError):
+    """A server or a tool did not do its part; the text is what it said last."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A load generator: the command that offers `requests` with `concurrency` in flight to a root address."""
+
+    name: str
+    command: Callable[[str, int, int, bool], Sequence[str]]
+    ours: bool = False
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One tool at one concurrency."""
+
+    tool: str
+    concurrency: int
+    stream: bool
+    requests: int
+    achieved: float
+    """Share of the ideal throughput, ramp and drain included."""
+    cpu_s_per_1000: float
+    """Processor seconds of the tool for each 1,000 requests, start-up excluded."""
+    server_in_flight: float
+    """Mean in flight by the server's count."""
+    server_cpu_s_per_1000: float
+    told_in_flight: float | None = None
+    """The same by the tool's own; `None`: not asked."""
+    first_request_s: float | None = None
+    """From the start of the load to the first request at the server (ours only)."""
+    client_limits: tuple[str, ...] = ()
+    """Rules by which the tool says that it was itself the limit (ours only)."""
+
+
+@contextmanager
+def fixed_server(latency_s: float = LATENCY_S, tokens: int = TOKENS) -> Iterator[str]:
+    """The root address of the server in a process of its own, until the block ends."""
+    command = [sys.executable, "-m", "benchmarks.fixed_server"]
+    command += ["--latency", str(latency_s), "--tokens", str(tokens)]
+    with tempfile.TemporaryFile() as log:
+        server = subprocess.Popen(command, cwd=paths.ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
+        assert server.stdout is not None
+        try:
+            found = READY.search(server.stdout.readline())
+            if found is None:
+                log.seek(0)
+                raise BenchError(f"the server did not come up: {log.read().decode(errors='replace')[-500:]}")
+            yield found[1]
+        finally:
+            server.terminate()
+            server.wait(START_S)
+
+
+def asked(url: str, post: bool = False) -> Any:
+    """The JSON at `url`."""
+    request = urllib.request.Request(url, data=b"" if post else None, method="POST" if post else "GET")
+    with urllib.request.urlopen(request, timeout=START_S) as response:
+        return json.load(response)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One run of a tool: its processor seconds, what it printed, and what the server counted."""
+
+    cpu_s: float
+    said: str
+    server: dict[str, Any]
+    server_cpu_s: float
+
+
+def ran(tool: Tool, root: str, concurrency: int, requests: int, stream: bool) -> Ran:
+    """Run the tool to its end. Raises `BenchError` if it fails or does not send what it was told to."""
+    before = asked(f"{root}/reset", post=True)
+    command = list(tool.command(root, concurrency, requests, stream))
+    with tempfile.TemporaryDirectory() as folder, open(Path(folder) / "said", "w+b") as out:
+        process = subprocess.Popen(command, cwd=paths.ROOT, stdout=out, stderr=subprocess.STDOUT)
+        status, used = _waited(process, TOOL_S)
+        out.seek(0)
+        said = out.read().decode(errors="replace")
+    seen = asked(f"{root}/stats")
+    if status or seen["requests"] != requests:
+        raise BenchError(
+            f"{tool.name} ended with status {status} after {seen['requests']} of {requests} requests: "
+            f"{said[-500:]}"
+        )
+    return Ran(used.ru_utime + used.ru_stime, said, seen, seen["cpu_s"] - before["cpu_s"])
+
+
+def _waited(process: "subprocess.Popen[bytes]", limit_s: float) -> tuple[int, Any]:
+    """Exit status and resources of `process` with all it waited for; it is ended after `limit_s`."""
+    until = time.monotonic() + limit_s
+    while True:
+        pid, status, used = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            return process.returncode, used
+        if time.monotonic() > until:
+            process.kill()
+        time.sleep(0.02)
+
+
+def cost(tool: Tool, root: str, concurrency: int, stream: bool = False, waves: int = WAVES) -> Cost:
+    """Measure one tool at one concurrency."""
+    short, n = SHORT_WAVES * concurrency, waves * concurrency
+    little = ran(tool, root, concurrency, short, stream)
+    long = ran(tool, root, concurrency, n, stream)
+    told = json.loads(long.said.splitlines()[-1]) if tool.ours else {}
+    return Cost(
+        tool=tool.name,
+        concurrency=concurrency,
+        stream=stream,
+        requests=n,
+        achieved=math.ceil(n / concurrency) * LATENCY_S / long.server["span_s"],
+        cpu_s_per_1000=1000 * (long.cpu_s - little.cpu_s) / (n - short),
+        server_in_flight=long.server["mean_in_flight"],
+        server_cpu_s_per_1000=1000 * long.server_cpu_s / n,
+        told_in_flight=told.get("mean_in_flight"),
+        first_request_s=long.server["first_s"] - told["started_s"] if told else None,
+        client_limits=tuple(told.get("client_limits", ())),
+    )
+
+
+def ours(kind: str) -> Tool:
+    """One of our two clients."""
+
+    def command(root: str, concurrency: int, requests: int, stream: bool) -> list[str]:
+        base = [sys.executable, "-m", "benchmarks.client_run", "--url", f"{root}/v1", "--client", kind]
+        more = ["--concurrency", str(concurrency), "--requests", str(requests)]
+        return base + more + (["--stream"] if stream else [])
+
+    return Tool(f"nlqlib {kind}", command, ours=True)

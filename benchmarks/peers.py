@@ -1,0 +1,64 @@
+"""Other load generators: vLLM's own in the engine's environment, guidellm in a scratch one.
+
+`python -m benchmarks.peers` installs guidellm into the cache. Neither is a dependency of the suite.
+"""
+
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+from benchmarks.clients import Tool
+from nlqlib import paths
+
+GUIDELLM = "guidellm==0.8.0"
+
+
+def vllm_bench(python: Path, tokenizer: Path) -> Tool:
+    """`vllm bench serve` of the engine's environment, with the served model's tokenizer."""
+
+    def command(root: str, concurrency: int, requests: int, stream: bool) -> list[str]:
+        del stream  # it always streams
+        return [
+            *(str(python), "-m", "vllm.entrypoints.cli.main", "bench", "serve"),
+            *("--backend", "openai-chat", "--base-url", root, "--endpoint", "/v1/chat/completions"),
+            *("--model", "fixed", "--tokenizer", str(tokenizer), "--dataset-name", "random"),
+            *("--random-input-len", "24", "--random-output-len", "8", "--num-prompts", str(requests)),
+            *("--max-concurrency", str(concurrency), "--disable-tqdm", "--ready-check-timeout-sec", "0"),
+        ]
+
+    return Tool("vllm bench serve", command)
+
+
+def guidellm(python: Path, tokenizer: Path) -> Tool:
+    """`guidellm benchmark` at a fixed concurrency."""
+
+    def command(root: str, concurrency: int, requests: int, stream: bool) -> list[str]:
+        del stream
+        return [
+            *(str(python), "-m", "guidellm", "benchmark", "run", "--target", root, "--model", "fixed"),
+            *("--profile", "concurrent", "--rate", str(concurrency), "--max-requests", str(requests)),
+            *("--processor", str(tokenizer), "--data", "prompt_tokens=24,output_tokens=8"),
+            *("--disable-console",),
+        ]
+
+    return Tool("guidellm", command)
+
+
+def guidellm_python() -> Path:
+    """Where guidellm's own Python is, or would be."""
+    return paths.cache_dir() / "bench" / "guidellm" / "bin" / "python"
+
+
+def install_guidellm() -> Path:
+    """Make its environment, once."""
+    python = guidellm_python()
+    if not python.exists():
+        venv.create(python.parent.parent, with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", GUIDELLM], check=True)
+    return python
+
+
+if __name__ == "__main__":
+    print(install_guidellm())
+    sys.exit(0)

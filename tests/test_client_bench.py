@@ -1,0 +1,98 @@
+"""The server with a fixed latency, and what the bench says of a client of it."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks import client_bench, clients
+from benchmarks.client_bounds import WIRE, bounds, bounds_table, table
+from benchmarks.clients import BenchError, Cost, Tool, fixed_server
+from benchmarks.fixed_server import Count, plain_answer, streamed_answer
+from nlqlib.artifact_record import load_records
+
+GOOD = Cost(WIRE, 32, False, 3200, 0.98, 0.06, 31.9, 0.02, 31.8, 0.05)
+
+
+@pytest.fixture(scope="module")
+def root() -> Iterator[str]:
+    with fixed_server() as address:
+        yield address
+
+
+def test_in_flight_is_integrated_over_time() -> None:
+    clock = [10.0]
+    count = Count(lambda: clock[0])
+    for at_s, change in ((10.0, 1), (11.0, 1), (12.0, -1), (14.0, -1)):
+        clock[0] = at_s
+        count.change(change)
+    told = count.told()
+    assert (told["requests"], told["peak_in_flight"], told["span_s"]) == (2, 2, 4.0)
+    assert told["mean_in_flight"] == pytest.approx((1 + 2 + 1 + 1) / 4)
+
+
+def test_a_request_before_a_pause_does_not_count() -> None:
+    clock = [0.0]
+    count = Count(lambda: clock[0])
+    for at_s, change in ((0.0, 1), (0.1, -1), (5.0, 1), (5.05, -1)):
+        clock[0] = at_s
+        count.change(change)
+    assert count.told()["requests"] == 1 and count.told()["span_s"] == pytest.approx(0.05)
+
+
+def test_both_answers_are_whole_http_responses() -> None:
+    head, body = plain_answer(8).split(b"\r\n\r\n", 1)
+    assert f"content-length: {len(body)}".encode() in head
+    assert json.loads(body)["usage"]["completion_tokens"] == 8
+    pieces = streamed_answer(8)
+    assert len(pieces) == 9 and pieces[-1].endswith(b"0\r\n\r\n")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_our_client_is_counted_by_the_server_as_it_counts_itself(root: str, stream: bool) -> None:
+    found = clients.cost(clients.ours("wire"), root, 4, stream, waves=20)
+    assert found.requests == 80 and found.client_limits == ()
+    assert found.told_in_flight == pytest.approx(found.server_in_flight, rel=0.1)
+    assert 0 < found.achieved <= 1.02
+
+
+def test_the_openai_client_is_measured_the_same_way(root: str) -> None:
+    found = clients.cost(clients.ours("openai"), root, 2, waves=12)
+    assert found.tool == "nlqlib openai" and found.requests == 24
+
+
+def test_a_tool_that_fails_is_an_error_with_its_last_words(root: str) -> None:
+    broken = Tool("broken", lambda root, k, n, stream: ["sh", "-c", "echo no such model; exit 3"])
+    with pytest.raises(BenchError, match=r"broken ended with status 3 after 0 of 4 requests: no such model"):
+        clients.ran(broken, root, 2, 4, False)
+
+
+def test_bounds_judge_only_the_wire_client() -> None:
+    assert all(b.ok for b in bounds([GOOD, replace(GOOD, tool="other", achieved=0.1)]))
+    assert len(bounds([replace(GOOD, tool="other")])) == 0
+
+
+def test_a_client_below_95_percent_must_name_itself_as_the_limit() -> None:
+    silent = replace(GOOD, achieved=0.9)
+    named = [b for b in bounds([silent]) if "naming the client" in b.what]
+    assert [b.ok for b in named] == [False]
+    named = bounds([replace(silent, client_limits=("client: share of a core",))])
+    assert [b.ok for b in named if "naming the client" in b.what] == [True]
+
+
+def test_missing_is_missed() -> None:
+    judged = bounds([replace(GOOD, first_request_s=None)])
+    assert [b.ok for b in judged if "first request" in b.what] == [False]
+    assert "missing" in bounds_table(judged)
+
+
+def test_the_bench_is_kept_with_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_bench, "measure", lambda cases, wanted, tell: [GOOD])
+    client_bench.main(["--peers", "", "--cases", "32"], root=tmp_path)
+    (record,) = load_records(tmp_path)
+    assert record.body["kind"] == "bench" and record.body["status"] == "success"
+    assert {m["unit"] for m in record.body["metrics"]} == {"share", "s per 1,000 requests"}
+    assert client_bench.of_record(record) == [GOOD]
+    assert table([GOOD]).splitlines()[1].split()[:3] == ["nlqlib", "wire", "32"]
