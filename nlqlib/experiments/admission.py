@@ -31,6 +31,8 @@ SWEPT: Mapping[str, Mapping[str, Sequence[int]]] = {
 TOGETHER = {"full": 32, "quick": 4}
 """In flight in every cell of the factorial."""
 REPEATS = {"full": 3, "quick": 2}
+LEAST_REQUESTS = 8
+"""Of a level of a quick sweep: X(16) / X(1) is what the page is about, and four answers do not give X(1)."""
 COLD_REQUESTS = 10
 """So few that one cold prompt moves p95, which is nearly their slowest."""
 AS_DEPLOYED = "as deployed"
@@ -97,7 +99,10 @@ def sweep_levels(study: Study, cell: str, wanted: Design) -> list[PathLevel]:
     swept = SWEPT[study.profile]
     concurrency = swept.get(cell, swept["high/high"])
     name = NAMES.get(cell, cell.replace("/", "-") or "deployed")
-    return [path_level(x, cell) for x in levels(study, name, concurrency, n=wanted.n, seed=wanted.seed)]
+    found = levels(study, name, concurrency, n=wanted.n, seed=wanted.seed)
+    if study.quick and not wanted.n:
+        found = [replace(x, requests=max(x.requests, LEAST_REQUESTS)) for x in found]
+    return [path_level(x, cell) for x in found]
 
 
 def factorial_levels(study: Study, cell: str, wanted: Design) -> list[PathLevel]:
