@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from nlqlib.artifacts import Record, Store
 from nlqlib.experiments.study import Study
-from nlqlib.serving.target import open_target
+from nlqlib.serving.target import Connection, Target, open_target
 
 NOTEBOOK = "10_context_budget"
 
@@ -22,10 +22,35 @@ def local_study(folder: Path) -> Study:
 
 
 def endpoint_study(folder: Path, window: int) -> Study:
-    """Somebody's endpoint with a window of its own: the twin behind a target that cannot be changed.
+    """Somebody's endpoint with a window of its own, which cannot be changed."""
+    mine = replace(_served(window), name="mine", kind="url", declared={"name": "mine", "model": None})
+    return Study(NOTEBOOK, mine, "full", "wire", Store(folder))
 
-    Each virtual loop begins at zero, so each gets an engine of its own.
-    """
+
+def started_study(folder: Path, told: list[str]) -> Study:
+    """An engine of ours that has to be started and ended for each window; `told` lists both, in order."""
+
+    def engine(window: int) -> Target:
+        there = _served(window)
+
+        def connect() -> Connection:
+            told.append(f"start {window}")
+            return replace(there.connect(), close=lambda: told.append(f"end {window}"))
+
+        return replace(
+            there,
+            name="local",
+            kind="local",
+            declared={"name": "local", "settings": {"flags": {"max_model_len": window}}},
+            connect=connect,
+            variant=lambda flags: engine(flags["max_model_len"]),
+        )
+
+    return Study(NOTEBOOK, engine(4096), "quick", "wire", Store(folder))
+
+
+def _served(window: int) -> Target:
+    """The twin as an endpoint that nothing can be told about. Each virtual loop has an engine of its own."""
     there = open_target("twin").engine(words="synthetic", output_sd=0, max_model_len=window)
     apps: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
@@ -35,15 +60,7 @@ def endpoint_study(folder: Path, window: int) -> Study:
             apps[loop] = there.connect().app
         await apps[loop](scope, receive, send)
 
-    mine = replace(
-        there,
-        name="mine",
-        kind="url",
-        declared={"name": "mine", "model": None},
-        variant=None,
-        connect=lambda: replace(there.connect(), app=app),
-    )
-    return Study(NOTEBOOK, mine, "full", "wire", Store(folder))
+    return replace(there, variant=None, connect=lambda: replace(there.connect(), app=app))
 
 
 def answer(id_: str = "a", outcome: str = "ok", tokens: int | None = 100, **more: Any) -> dict[str, Any]:

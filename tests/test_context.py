@@ -4,11 +4,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from context_world import answer, endpoint_study, local_study, point, twin_study
+from context_world import answer, endpoint_study, local_study, point, started_study, twin_study
+from sweep_records import level
 
 from nlqlib.analysis.headroom import Budget
 from nlqlib.artifacts import Record
-from nlqlib.experiments import context, context_figures, kv_pressure
+from nlqlib.experiments import context, context_caps, context_engine, context_figures, kv_pressure
 from nlqlib.experiments import context_window_page as page
 from nlqlib.experiments.context import Deployment, Design, deployments, design
 from nlqlib.experiments.model_data import model_shape
@@ -28,7 +29,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 @pytest.fixture(scope="module")
 def wanted(study: Study) -> Design:
-    return design(study, WINDOWS, (1, 2, 4, 6, 8), 16)
+    return design(study, WINDOWS, (1, 4), 10)
 
 
 @pytest.fixture(scope="module")
@@ -97,10 +98,10 @@ def test_on_the_twin_the_window_changes_no_time_and_the_page_says_why(
     study: Study, wanted: Design, found: Found
 ) -> None:
     seen = page.changed(found, wanted)
-    assert len(seen) == 5 * 4
+    assert len(seen) == 2 * 4
     assert all(c.difference == 0 and c.reading == "no difference shown" for c in seen)
     text = page.free_sentence(study, found, wanted)
-    assert text.startswith("None of 20 comparisons") and "By construction" in text
+    assert text.startswith("None of 8 comparisons") and "By construction" in text
     assert "by construction" in page.kind(study)
 
 
@@ -109,11 +110,22 @@ def test_each_window_was_really_served(found: Found) -> None:
     assert told == {4096: {4096}, 8192: {8192}}
 
 
-def test_the_knee_of_both_is_the_same_or_neither_is_told(found: Found, wanted: Design) -> None:
-    small, large = (page.knees(found)[w] for w in WINDOWS)
-    assert (small.status, small.at) == (large.status, large.at)
-    assert "knee" in page.knee_sentence(found, wanted)
-    assert list(page.knee_table(found).index) == ["4,096", "8,192"]
+def test_two_levels_show_no_knee_and_the_page_says_so(found: Found, wanted: Design) -> None:
+    assert "cannot be told: 2 different concurrencies" in page.knee_sentence(found, wanted)
+    assert list(page.knee_table(found)["verdict"]) == ["cannot tell"] * 2
+
+
+def _bent(window: int, at: int) -> Deployment:
+    """A sweep that bends sharply at `at`."""
+    loads = (1, 4, 8, 12, 16, 20, 24, 32)
+    return Deployment(window, tuple(level(n, min(n, at) + 0.1 * max(0, n - at)) for n in loads))
+
+
+def test_a_knee_that_stays_is_told_from_one_that_moves(wanted: Design) -> None:
+    same = {w: _bent(w, 16) for w in WINDOWS}
+    assert page.knee_sentence(same, wanted).startswith("The knee stays: 16.0 and 16.0")
+    moved = {4096: _bent(4096, 16), 8192: _bent(8192, 12)}
+    assert page.knee_sentence(moved, wanted).startswith("The knee moves from 16.0 to 12.0")
 
 
 def test_the_sweep_is_shown_with_the_signals_the_article_asks_for(found: Found) -> None:
@@ -121,7 +133,7 @@ def test_the_sweep_is_shown_with_the_signals_the_article_asks_for(found: Found) 
     assert {"context errors", "KV usage, max", "preemptions", "p95 (s)", "X run (req/s)"} <= set(
         table.columns
     )
-    assert len(table) == 10
+    assert len(table) == 4
     assert set(table["context errors"]) == {0}
     assert list(table["window"])[:2] == ["4,096", "8,192"]
 
@@ -153,10 +165,10 @@ def test_the_figures_draw_windows_differences_and_limits(study: Study, found: Fo
     budgets = [Budget(w, 3327, 320) for w in WINDOWS]
     words = [t.get_text() for ax in context_figures.lengths_figure(study, budgets).axes for t in ax.texts]
     assert {"64", "128", "256"} <= set(words) and "512" not in words
-    assert any("left for the prompt 449" in w for w in words)
+    assert any("left 449" in w for w in words)
     alt = context_figures.lengths_alt(study, budgets)
     assert "8,192 is 3,327 of prompt, 320 of answer and 4,545 left" in alt
-    assert "None of 20" in context_figures.windows_alt(study, page.free_sentence(study, found, wanted))
+    assert "None of 8" in context_figures.windows_alt(study, page.free_sentence(study, found, wanted))
 
 
 def test_the_shape_is_that_of_the_modelled_engine(study: Study, found: Found) -> None:
@@ -193,6 +205,29 @@ def test_without_a_label_nothing_of_the_windows_is_measured(tmp_path: Path) -> N
     assert "cannot be told" in page.knee_sentence(nothing, Design(WINDOWS))
     fig = context_figures.windows_figure(there, nothing.values(), ())
     assert any("nothing to compare" in t.get_text() for ax in fig.axes for t in ax.texts)
+
+
+# ---- an engine of ours -----------------------------------------------------------------------------------
+
+
+def test_a_second_engine_starts_once_and_only_after_the_first_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(context_engine, "release", lambda: told.append("room"))
+    mine, plan = started_study(tmp_path, told), Design(WINDOWS, (1, 2), 4)
+    capped = context_caps.measure(mine, context_caps.caps(mine))
+    both = deployments(mine, plan)
+    assert told == ["start 4096", "end 4096", "room", "start 8192", "end 8192"]
+    assert [len(d.sweep) for d in both.values()] == [2, 2]
+    assert {w: d.sweep[0].server.max_model_len for w, d in both.items() if d.sweep[0].server} == {
+        4096: 4096,
+        8192: 8192,
+    }
+    assert both[4096].answers is not None and both[4096].answers.path == capped[-1].path
+    assert {r["output_tokens"] for d in both.values() for a in d.sweep for r in a.samples()} == {16}
+    deployments(started_study(tmp_path, told), plan)
+    assert len(told) == 5  # everything is retained: nothing starts
 
 
 # ---- what would speak against a larger window ------------------------------------------------------------

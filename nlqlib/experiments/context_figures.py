@@ -36,8 +36,9 @@ def lengths_figure(study: Study, budgets: Sequence[Budget]) -> Figure:
                 f"{limit}", (limit, 1), (-3, -2), xycoords=osl.get_xaxis_transform(),
                 textcoords="offset points", ha="right", va="top", color=plots.GREY, fontsize=9.5,
             )  # fmt: skip
-    plots.name_axes(isl, "prompt (ISL)", "questions", x_unit="tokens")
-    plots.name_axes(osl, "answer (OSL)", "questions", x_unit="tokens")
+    osl.set_xlim(left=0)
+    plots.name_axes(isl, "prompt length, ISL", "questions", x_unit="tokens")
+    plots.name_axes(osl, "answer length, OSL", "questions", x_unit="tokens")
     _windows(bars, budgets)
     return fig
 
@@ -49,8 +50,9 @@ def _histogram(ax: Axes, values: Mapping[str, Sequence[int]], bins: int) -> None
         return
     ax.hist(list(kept.values()), bins=bins, stacked=True, color=plots.PALETTE[: len(kept)], label=list(kept))
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    ax.xaxis.set_major_formatter("{x:,.0f}")
     if len(kept) > 1:
-        ax.legend(frameon=False, fontsize=9.5, loc="center right")
+        ax.legend(frameon=False, fontsize=9.5, loc="center", bbox_to_anchor=(0.7, 0.6))
 
 
 def _windows(ax: Axes, budgets: Sequence[Budget]) -> None:
@@ -59,19 +61,21 @@ def _windows(ax: Axes, budgets: Sequence[Budget]) -> None:
         begin = 0
         for part, colour in zip(PARTS, plots.PALETTE, strict=False):
             wide = max(0, getattr(b, part))
-            ax.barh(at, wide, left=begin, height=0.5, color=colour, alpha=0.85)
+            ax.barh(at, wide, left=begin, height=0.5, color=colour, label=part if not at else f"_{part}")
             if wide > 0.12 * max(x.window for x in budgets):
                 ax.text(
                     begin + wide / 2, at, f"{wide:,}", ha="center", va="center", color="white", fontsize=9.5
                 )
             begin += wide
-        said = f"max_tokens {b.max_tokens:,}, left for the prompt {b.left:,}"
-        ax.text(0, at - 0.31, said, va="bottom", fontsize=9.5)
+        said = f"max_tokens {b.max_tokens:,}, left {b.left:,}"
+        ax.text(0, at - 0.28, said, va="bottom", fontsize=9.5)
     ax.set_yticks(range(len(budgets)), [f"{b.window:,}" for b in budgets])
-    ax.set_ylim(len(budgets) - 0.5, -0.75)
+    ax.set_ylim(len(budgets) - 0.6, -1.0)
+    ax.legend(frameon=False, fontsize=9.5, loc="upper right", ncols=3, columnspacing=1.0, handlelength=1.2)
     ax.grid(False, axis="y")
     ax.set_xlim(left=0)
     ax.xaxis.set_major_locator(MaxNLocator(4))
+    ax.xaxis.set_major_formatter("{x:,.0f}")
     plots.name_axes(ax, "tokens of one request", "window", y_unit="tokens")
 
 
@@ -100,12 +104,17 @@ def windows_figure(study: Study, found: Iterable[Deployment], changed: Sequence[
         label = f"{there.window:,}"
         draw(left, places(there.sweep), "x_run", label, colour)
         draw(middle, places(there.sweep), "p95_s", label, colour)
+        for line in (*left.get_lines(), *middle.get_lines()) if colour else ():
+            if line.get_label() == label:  # open and dashed, so that a curve below it stays visible
+                line.set(linestyle="--", markerfacecolor="none", markersize=10)
     for ax, name, unit in ((left, "throughput, whole run", "req/s"), (middle, "p95 of E2E latency", "s")):
         ax.set_ylim(0, 1.05 * ax.get_ylim()[1])
         ax.set_xlim(left=0)
         plots.name_axes(ax, "concurrency", name, x_unit="requests in flight", y_unit=unit)
         plots.label_lines(ax)
     _differences(right, changed)
+    if study.target.kind == "twin":
+        right.set_title("equal by construction", loc="left")
     return fig
 
 
@@ -117,7 +126,7 @@ def _differences(ax: Axes, changed: Sequence[Change]) -> None:
         rows = [c for c in changed if c.quantity == quantity and c.before and c.difference is not None]
         for c in rows:
             drawn += 1
-            x, share = c.concurrency + 0.5 * (i - 0.5), (c.difference or 0.0) / (c.before or 1.0)
+            x, share = c.concurrency + 0.9 * (i - 0.5), (c.difference or 0.0) / (c.before or 1.0)
             ax.plot([x], [share], plots.MARKERS[i], label="_", **colour)
             if c.interval is not None:
                 ends = [end / (c.before or 1.0) for end in c.interval]
