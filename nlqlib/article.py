@@ -15,7 +15,17 @@ from nlqlib import article_data
 from nlqlib.article_data import Claim, Exclusion, Tolerance, claim, claims, exclusions
 from nlqlib.records import Metric
 
-__all__ = ["Claim", "Exclusion", "Verdict", "claim", "claims", "comparison_table", "exclusions", "verdict"]
+__all__ = [
+    "Claim",
+    "Exclusion",
+    "Verdict",
+    "claim",
+    "claims",
+    "comparison_table",
+    "exclusions",
+    "verdict",
+    "verdicts_of",
+]
 
 NAMED_TARGETS = ("twin", "local", "l4", "url")
 COLUMNS = [
@@ -86,7 +96,7 @@ def _expected(c: Claim) -> str:
     """What a reproduced value is, in words."""
     if c.qualifier in ("<", ">", "≥"):
         return c.shown
-    bounds = f"{_number(c.low)} to {_number(c.high)}" if c.high > c.low else _number(c.low)
+    bounds = f"{shown(c.low)} to {shown(c.high)}" if c.high > c.low else shown(c.low)
     wide = c.tolerance.relative or c.tolerance.absolute
     return f"within {c.tolerance} of {bounds} {c.unit}" if wide else f"equal to {bounds} {c.unit}"
 
@@ -117,7 +127,16 @@ def comparison_table(
     A pair is a `Verdict`, or (claim or id, value[, interval[, tag]]), where the value may be a `Metric`,
     whose tag then counts. A missing value reads 'not measured'.
     """
-    return pd.DataFrame([_row(_judged(pair, target, tag)) for pair in pairs], columns=COLUMNS, dtype=object)
+    judged = [_judged(pair, target, tag) for pair in pairs]
+    table = pd.DataFrame([_row(v) for v in judged], columns=COLUMNS, dtype=object)
+    table.attrs["verdicts"] = tuple(judged)
+    return table
+
+
+def verdicts_of(table: pd.DataFrame) -> tuple[Verdict, ...]:
+    """The verdicts a `comparison_table` was made of, unrounded, in its order."""
+    found: tuple[Verdict, ...] = table.attrs.get("verdicts", ())
+    return found
 
 
 def _judged(pair: Verdict | Pair, target: str | None, tag: str) -> Verdict:
@@ -131,12 +150,12 @@ def _judged(pair: Verdict | Pair, target: str | None, tag: str) -> Verdict:
 
 def _row(v: Verdict) -> dict[str, str]:
     c = v.claim
-    interval = "" if v.interval is None else f"{_number(v.interval[0])} to {_number(v.interval[1])}"
+    interval = "" if v.interval is None else f"{shown(v.interval[0])} to {shown(v.interval[1])}"
     return {
         "claim": c.id,
         "section": c.section,
         "article": c.shown,
-        "value": "not measured" if v.value is None else f"{_number(v.value)} {c.unit}",
+        "value": "not measured" if v.value is None else f"{shown(v.value)} {c.unit}",
         "interval": interval,
         "difference": "" if v.relative_difference is None else f"{v.relative_difference:+.1%}",
         "tolerance": str(c.tolerance),
@@ -146,5 +165,6 @@ def _row(v: Verdict) -> dict[str, str]:
     }
 
 
-def _number(value: float) -> str:
+def shown(value: float) -> str:
+    """A number as tables of this kind print it: four digits, or whole thousands."""
     return f"{value:.4g}" if abs(value) < 1000 else f"{value:,.0f}"

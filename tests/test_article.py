@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nlqlib.article import claim, claims, comparison_table, verdict
+from nlqlib.article import claim, claims, comparison_table, verdict, verdicts_of
 from nlqlib.records import Metric
 
 CLAIMS = claims()
@@ -141,6 +141,13 @@ def test_the_table_keeps_its_order_and_writes_not_measured():
     assert list(table["tag"]) == ["predicted", "", "predicted", "replayed"]
     assert table.loc[0, "difference"] == "+6.9%"
     assert table.loc[0, "interval"] == "4.4 to 4.6"
+
+
+def test_the_table_keeps_its_verdicts_unrounded_also_when_a_column_is_added():
+    table = comparison_table([("dense.throughput.16", 4.123456), ("kv.usage", None)], target="twin")
+    table.insert(1, "of", ["a", "b"])
+    assert [v.value for v in verdicts_of(table)] == [4.123456, None]
+    assert verdicts_of(table)[0] == verdict("dense.throughput.16", 4.123456, target="twin")
 
 
 def test_an_empty_table_has_its_columns():

@@ -12,6 +12,7 @@ import article_walk
 import pytest
 
 from nlqlib.article_data import ARTICLE, claim, claims, exclusions
+from nlqlib.article_reads import Coverage, coverage
 
 CLAIMS = claims()
 IDS = [c.id for c in CLAIMS]
@@ -132,7 +133,17 @@ def test_no_number_of_the_article_is_left_over_or_held_twice(capsys):
         print(f"{walk.excluded} in {len(exclusions())} exclusions, {len(walk.left_over)} left over")
     assert walk.left_over == ()
     assert walk.held_twice == ()
-    assert walk.claimed + walk.excluded == walk.total
+    assert Coverage(walk.total, walk.claimed, walk.excluded) == coverage()
+
+
+@pytest.mark.parametrize(
+    "gone", ["dense.throughput.8", "saturation.tail", "holdout.precision.baseline_guardrail"]
+)
+def test_a_claim_that_went_missing_would_be_noticed(gone, monkeypatch):
+    text = text_of_quotes()
+    held = len(article_walk.walk(text).left_over)
+    monkeypatch.setattr(article_walk, "claims", lambda: tuple(c for c in CLAIMS if c.id != gone))
+    assert len(article_walk.walk(text).left_over) > held
 
 
 def test_the_walk_finds_a_number_nobody_holds():
