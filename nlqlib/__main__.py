@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from nlqlib import commands_diagnose_arguments, commands_gateway, commands_meaning
+from nlqlib import commands_claims, commands_diagnose_arguments, commands_gateway, commands_meaning
 
 EPILOG = """examples:
   python -m nlqlib ask "revenue by region in 2024" --target local
@@ -25,6 +25,7 @@ EPILOG = """examples:
   python -m nlqlib serve twin --port 8001 --words synthetic
   python -m nlqlib gateway --upstream http://127.0.0.1:8000 --router-limit 1 --replica-limit 1
   python -m nlqlib window before.txt after.txt --elapsed 60
+  python -m nlqlib claims --verdict differs
 
 TARGET, MODEL, API_KEY_ENV and the other settings of a target come from the environment; see the README.
 """
@@ -35,10 +36,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments and arguments[0] in ("reproduce", "plan"):
         return guarded(lambda: _commands().reproduce(arguments))
-    if arguments and arguments[0] == "site":
-        from nlqlib import site
+    if arguments and arguments[0] in ("site", "publish", "readme"):
+        from nlqlib import commands_site as pages
 
-        return guarded(lambda: site.main(arguments[1:]))
+        command = {"site": pages.build, "publish": pages.archive, "readme": pages.readme}[arguments[0]]
+        return guarded(lambda: command(arguments[1:]))
     args = parser().parse_args(arguments)
     return guarded(lambda: int(args.command(args)))
 
@@ -78,6 +80,8 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser("reproduce", help="run the notebooks against a target (see `reproduce --help`)")
     commands.add_parser("plan", help="what `reproduce` would send, and about how long it takes")
     commands.add_parser("site", help="turn executed notebooks into a static site")
+    commands.add_parser("publish", help="the site as one archive")
+    commands.add_parser("readme", help="renew the README's story from executed notebooks")
     commands_meaning.register(commands)
     _sql(commands)
     _engine(commands)
@@ -87,6 +91,7 @@ def parser() -> argparse.ArgumentParser:
     _calibrate(commands)
     _sweep(commands)
     commands_diagnose_arguments.register(commands)
+    commands_claims.register(commands)
     return top
 
 

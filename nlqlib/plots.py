@@ -12,15 +12,16 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import matplotlib
-import numpy as np
 import pandas as pd
 from cycler import cycler
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
+
+from nlqlib import plots_data, plots_labels
+from nlqlib.plots_labels import label_lines
 
 Kind = Literal["measured", "modelled", "replayed"]
 
@@ -113,40 +114,12 @@ def article_points(ax: Axes, x: Sequence[Any], y: Sequence[Any], *, label: str |
     style: Any = {"mfc": "none", "mec": "black", "mew": 1.5, "ms": 8, "zorder": 5, "clip_on": False}
     ax.plot(xs, ys, "D", ls="none", label="_article", **style)
     if label:
-        # beside the first point: the right end of a curve is where `label_lines` writes
-        box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5}
-        ax.annotate(
-            label, pairs[0], (0, 9), textcoords="offset points", ha="center", fontsize=9.5, zorder=6, bbox=box
+        ax.annotate(  # moved to a clear place when the figure is saved
+            label, pairs[0], (0, 9), textcoords="offset points", ha="center", fontsize=9.5, zorder=6,
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
+            gid=plots_labels.ARTICLE_ID,
         )  # fmt: skip
     return len(pairs)
-
-
-def _drawn(line: Line2D) -> list[tuple[float, float]]:
-    """The finite points of `line`, in order."""
-    xy = np.asarray(line.get_xydata(), dtype=float)
-    return [(float(x), float(y)) for x, y in xy if np.isfinite(x) and np.isfinite(y)]
-
-
-def label_lines(ax: Axes, *, gap_pt: float = 12.0) -> None:
-    """Name each labelled line at its right end, in its colour, at least `gap_pt` points apart.
-
-    Call it last: it reads the limits. Replaces a legend; labels that begin with `_` are left out.
-    """
-    fig = ax.get_figure()
-    lines = [ln for ln in ax.get_lines() if not str(ln.get_label()).startswith("_")]
-    ends = [(ln, points[-1]) for ln in lines if len(points := _drawn(ln))]
-    if not ends or fig is None:
-        return
-    pt_per_px = 72.0 / fig.dpi
-    wanted = [(ax.transData.transform(end)[1] * pt_per_px, ln, end) for ln, end in ends]
-    floor_pt = float("-inf")
-    for at_pt, ln, end in sorted(wanted, key=lambda w: w[0]):
-        placed = max(at_pt, floor_pt)
-        floor_pt = placed + gap_pt
-        ax.annotate(
-            str(ln.get_label()), end, (8, placed - at_pt), textcoords="offset points",
-            va="center", color=ln.get_color(), fontsize=10, annotation_clip=False,
-        )  # fmt: skip
 
 
 def curves(
@@ -270,14 +243,16 @@ def png(fig: Figure) -> bytes:
     """The figure as PNG; the same figure gives the same bytes."""
     buffer = io.BytesIO()
     with matplotlib.rc_context(STYLE):
+        plots_labels.settle(fig)
         fig.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
     return buffer.getvalue()
 
 
-def show(fig: Figure, alt: str) -> None:
-    """Display `fig` in the notebook with `alt` as its alternative text, and clear it.
+def show(fig: Figure, alt: str, data: pd.DataFrame | None = None) -> None:
+    """Display `fig` in the notebook with its alternative text, its numbers folded below, and clear it.
 
-    `alt` says what is drawn and its main number; shorter than `MIN_ALT_CHARS` raises `ValueError`.
+    `alt` says what is drawn and its main number; shorter than `MIN_ALT_CHARS` raises `ValueError`. The
+    numbers are those of `data`, else the ones drawn.
     """
     alt = " ".join(alt.split())
     if len(alt) < MIN_ALT_CHARS:
@@ -289,8 +264,11 @@ def show(fig: Figure, alt: str) -> None:
         raise ValueError("the figure is empty: draw something before plots.show")
     image = base64.b64encode(png(fig)).decode("ascii")
     about = {"alt": alt, "width": round(fig.get_figwidth() * CSS_PX_PER_IN)}
+    numbers = plots_data.below(fig, data)
     fig.clear()
     if get_ipython() is None:
         print(alt)
         return
     display({"image/png": image, "text/plain": alt}, raw=True, metadata={"image/png": about})
+    if numbers:
+        display({"text/html": numbers, "text/plain": plots_data.SUMMARY}, raw=True)

@@ -1,29 +1,29 @@
 """The write-up: executed notebooks to a static site that asks nothing of the network.
 
-`build/executed/<target>/*.ipynb` and `notebooks/{index.md,conf.py,_static}` are copied to `build/site-src`,
-built by Sphinx with warnings as errors, checked, and only then put in place of the old `build/site`.
+`build/executed/<target>/*.ipynb` and `notebooks/{*.md,conf.py,_static}` are copied to `build/site-src`, the
+front page is told by what the notebooks of one target found, Sphinx builds with warnings as errors, and only
+what passes every check is put in place of the old `build/site`.
 """
 
 import argparse
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import nbformat
 
-from nlqlib import paths, redaction
-from nlqlib.site_gate import Problem, check_notebook
+from nlqlib import front_page, paths, redaction
+from nlqlib.site_gate import Problem, check_notebook, ran_to_its_end
 from nlqlib.site_html import check_html
+from nlqlib.site_stage import stage
 
 FIRST_TARGETS = ("twin", "local")  # then the others by name
-PAGES_MARK = "<!-- pages -->"  # in index.md: here come the notebooks, target by target
 OURS = (".nojekyll", "objects.inv")  # a folder with these files is a site built here, and may be replaced
 
 
@@ -51,25 +51,44 @@ def build_site(
     out: Path = paths.BUILD / "site",
     *,
     targets: Sequence[str] | None = None,
+    front: str | None = None,
+    texts: Mapping[str, str] | None = None,
+    partial: bool = False,
     notebooks: Path = paths.NOTEBOOKS,
 ) -> SiteReport:
-    """Build the site of `targets` (default: all that were run) into `out`; raises `SiteError`."""
-    found = _executed(executed, targets)
+    """Build the site of `targets` (default: all that were run) into `out`; raises `SiteError`.
+
+    `front` is the target whose story the front page tells (default: an endpoint that is neither twin nor
+    local, else the first). `texts`: further texts by mark, for the prose pages. `partial` leaves out what did
+    not run to its end, where it is otherwise a problem; the front page names it as not run.
+    """
+    loaded = load(executed, targets)
+    if partial:
+        loaded = {page: nb for page, nb in loaded.items() if ran_to_its_end(nb)}
+    if not loaded:
+        raise SiteError("no notebook ran to its end: `make reproduce` says why, and goes on where it stopped")
     _check_replaceable(out)
-    loaded = {page: _load(path, page) for page, path in found.items()}
     hidden = redaction.secrets()
     problems = [problem for page, nb in loaded.items() for problem in check_notebook(nb, page, hidden)]
     if problems:
-        return SiteReport(out, tuple(found), tuple(problems))
+        return SiteReport(out, tuple(loaded), tuple(problems))
     source, work = out.with_name(f"{out.name}-src"), out.with_name(f"{out.name}-work")
-    _stage(loaded, notebooks, source)
+    suite = sorted(path.stem for path in notebooks.glob("[0-9]*.ipynb"))
+    told = front_page.front(loaded, _front(list(loaded), front), suite)
+    marks = {**(texts or {}), **told.texts, "pages": toctrees(list(loaded))}
+    stage(loaded, notebooks, source, marks, told.pictures)
     warnings = _sphinx(source, work)
     for template in (work / "html" / "_static").glob("*.html"):
         template.unlink()  # the theme leaves its own Jinja templates among the assets
     problems = [] if warnings else check_html(work / "html")
     if not warnings and not problems:
         _put_in_place(work / "html", out)
-    return SiteReport(out, tuple(found), tuple(problems), tuple(warnings))
+    return SiteReport(out, tuple(loaded), tuple(problems), tuple(warnings))
+
+
+def load(executed: Path = paths.BUILD / "executed", targets: Sequence[str] | None = None) -> dict[str, Any]:
+    """Page (`twin/01_pipeline`) → executed notebook, in reading order; raises `SiteError`."""
+    return {page: _load(path, page) for page, path in _executed(executed, targets).items()}
 
 
 def _executed(executed: Path, targets: Sequence[str] | None) -> dict[str, Path]:
@@ -82,6 +101,16 @@ def _executed(executed: Path, targets: Sequence[str] | None) -> dict[str, Path]:
         raise SiteError(f"no executed notebooks{missing} in {executed}: {hint}")
     chosen = [t for t in here if t in (targets or here)]
     return {f"{t}/{p.stem}": p for t in chosen for p in sorted((executed / t).glob("*.ipynb"))}
+
+
+def _front(pages: Sequence[str], wanted: str | None) -> str:
+    """The target the front page is about; raises `SiteError` for one that has no page."""
+    targets = list(dict.fromkeys(page.split("/")[0] for page in pages))
+    if wanted and wanted not in targets:
+        raise SiteError(
+            f"no executed notebooks of {wanted} for the front page: there are {', '.join(targets)}"
+        )
+    return wanted or next((t for t in targets if t not in FIRST_TARGETS), targets[0])
 
 
 def _target_order(target: str) -> tuple[int, str]:
@@ -117,20 +146,6 @@ def _check_replaceable(out: Path) -> None:
         raise SiteError(f"{out} holds something that is not a site built here: choose another --out")
 
 
-def _stage(loaded: dict[str, Any], notebooks: Path, source: Path) -> None:
-    """Write everything Sphinx reads into a fresh folder `source`."""
-    shutil.rmtree(source, ignore_errors=True)
-    source.mkdir(parents=True)
-    shutil.copy(notebooks / "conf.py", source)
-    shutil.copytree(notebooks / "_static", source / "_static")
-    for page, nb in loaded.items():
-        target = source / f"{page}.ipynb"
-        target.parent.mkdir(exist_ok=True)
-        target.write_text(json.dumps(nb, ensure_ascii=False), "utf-8")
-    index = (notebooks / "index.md").read_text("utf-8")
-    (source / "index.md").write_text(index.replace(PAGES_MARK, toctrees(list(loaded))), "utf-8")
-
-
 def toctrees(pages: Sequence[str]) -> str:
     """MyST toctrees, one per target, of `pages` in their order."""
     targets = dict.fromkeys(page.split("/")[0] for page in pages)
@@ -159,15 +174,21 @@ def _put_in_place(html: Path, out: Path) -> None:
     shutil.move(html, out)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """`python -m nlqlib.site`: build, say what was found, 0 only on success."""
+def main(argv: Sequence[str] | None = None, texts: Mapping[str, str] | None = None) -> int:
+    """`python -m nlqlib.site`: build, say what was found, 0 only on success. `texts` as in `build_site`."""
     parser = argparse.ArgumentParser(prog="python -m nlqlib site", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--executed", type=Path, default=paths.BUILD / "executed", help="executed notebooks")
     parser.add_argument("--out", type=Path, default=paths.BUILD / "site", help="the site's folder")
     parser.add_argument("--target", action="append", help="only this target (repeat for several)")
+    parser.add_argument("--front", help="the target of the front page")
+    parser.add_argument(
+        "--partial", action="store_true", help="leave out notebooks that did not run to the end"
+    )
     args = parser.parse_args(argv)
     try:
-        report = build_site(args.executed, args.out, targets=args.target)
+        report = build_site(
+            args.executed, args.out, targets=args.target, front=args.front, texts=texts, partial=args.partial
+        )
     except (SiteError, OSError) as error:
         print(f"nlqlib: {error}", file=sys.stderr)
         return 2

@@ -84,6 +84,14 @@ def check_notebook(nb: Any, name: str, hidden: Sequence[str] = ()) -> list[Probl
     return found
 
 
+def ran_to_its_end(nb: Any) -> bool:
+    """Whether every code cell of `nb` was executed and none ended in an error."""
+    cells = list(_code_cells(nb))
+    return bool(cells) and all(
+        c.executed and all(output["output_type"] != "error" for output in c.outputs) for c in cells
+    )
+
+
 def _code_cells(nb: Any) -> Iterator[_Cell]:
     heading = None
     for cell in nb["cells"]:

@@ -5,6 +5,7 @@ the output. `read` is its reader for `.ipynb` (`nb_custom_formats`): it gives ev
 so that each keeps its own alt text.
 """
 
+import html
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,6 +14,8 @@ import nbformat
 from nbformat import NotebookNode
 
 ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[@-Z\\-_]")
+TABLE = re.compile(r"<table.*?</table>", re.DOTALL)
+CAPTION = re.compile(r"<caption>(.*?)</caption>", re.DOTALL)
 TITLE = re.compile(r"^# .+$", re.MULTILINE)
 KEPT_METADATA = ("kernelspec", "language_info")  # the rest holds paths of the machine that ran it
 HIDING_TAGS = {"hide-input", "hide-cell", "remove-input"}
@@ -104,6 +107,17 @@ def _one_figure_each(outputs: list[NotebookNode]) -> list[list[NotebookNode]]:
     return groups
 
 
+def boxed(markup: str) -> str:
+    """`markup` with every table in a box that scrolls by itself and can be reached by keyboard."""
+    return TABLE.sub(_in_a_box, markup)
+
+
+def _in_a_box(table: re.Match[str]) -> str:
+    caption = CAPTION.search(table[0])
+    name = html.escape(html.unescape(caption[1]), quote=True) if caption else "table"
+    return f'<div class="wide" role="group" tabindex="0" aria-label="{name}">{table[0]}</div>'
+
+
 def _image(output: NotebookNode) -> str | None:
     return next((mime for mime in output.get("data", {}) if mime.startswith("image/")), None)
 
@@ -115,11 +129,13 @@ def _alt(output: NotebookNode) -> str | None:
 
 
 def _plain(output: NotebookNode) -> NotebookNode:
-    """`output` without ANSI escape sequences in its text."""
+    """`output` without ANSI escape sequences in its text, and with its tables in boxes."""
     plain = nbformat.from_dict(output)
     if "text" in plain:
         plain.text = ANSI.sub("", plain.text)
     for mime, value in plain.get("data", {}).items():
         if mime.startswith("text/") and isinstance(value, str):
             plain.data[mime] = ANSI.sub("", value)
+    if isinstance(plain.get("data", {}).get("text/html"), str):
+        plain.data["text/html"] = boxed(plain.data["text/html"])
     return plain

@@ -27,6 +27,8 @@ FLOORS = {
     "plots": 2,
     "article": 2,
     "site": 2,
+    "front_page": 2,
+    "publish": 2,
     "progress": 1,
     "records": 1,
     "paths": 1,

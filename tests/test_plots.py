@@ -173,7 +173,7 @@ def test_an_empty_figure_is_refused():
 
 
 @pytest.mark.parametrize("backend", ["agg", "module://matplotlib_inline.backend_inline"])
-def test_show_displays_one_png_with_its_alt_text_under_any_backend(backend, tmp_path):
+def test_show_displays_one_png_with_its_alt_text_and_its_numbers_below_under_any_backend(backend, tmp_path):
     code = f"""
 import json
 from IPython.core.interactiveshell import InteractiveShell
@@ -185,7 +185,8 @@ frame = pd.DataFrame({{"arm": ["a"], "s": [1.0]}})
 with capture_output() as seen:
     plots.show(plots.strip(frame, "s", by="arm", unit="s", target="twin", kind="modelled"), alt={ALT!r})
 data, about = seen.outputs[0].data, seen.outputs[0].metadata
-print("RESULT", json.dumps([len(seen.outputs), data["image/png"][:8], data["text/plain"], about]))
+kinds = [sorted(o.data) for o in seen.outputs]
+print("RESULT", json.dumps([kinds, data["image/png"][:8], data["text/plain"], about]))
 """
     ran = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path,
@@ -193,4 +194,5 @@ print("RESULT", json.dumps([len(seen.outputs), data["image/png"][:8], data["text
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout.split("RESULT ")[1])
-    assert found == [1, "iVBORw0K", ALT, {"image/png": {"alt": ALT, "width": 653}}]
+    kinds = [["image/png", "text/plain"], ["text/html", "text/plain"]]
+    assert found == [kinds, "iVBORw0K", ALT, {"image/png": {"alt": ALT, "width": 653}}]
