@@ -10,6 +10,7 @@ from sweep_records import level
 from nlqlib.analysis.headroom import Budget
 from nlqlib.artifacts import Record
 from nlqlib.experiments import context, context_caps, context_engine, context_figures, kv_pressure
+from nlqlib.experiments import context_lengths as lengths
 from nlqlib.experiments import context_window_page as page
 from nlqlib.experiments.context import Deployment, Design, deployments, design
 from nlqlib.experiments.model_data import model_shape
@@ -163,10 +164,12 @@ def test_the_figures_draw_windows_differences_and_limits(study: Study, found: Fo
     assert {"4,096", "8,192"} <= set(words)
     assert len(fig.axes) == 3
     budgets = [Budget(w, 3327, 320) for w in WINDOWS]
-    words = [t.get_text() for ax in context_figures.lengths_figure(study, budgets).axes for t in ax.texts]
+    on_file = lengths.of("baseline")
+    fig = context_figures.lengths_figure(study, on_file, budgets)
+    words = [t.get_text() for ax in fig.axes for t in ax.texts]
     assert {"64", "128", "256"} <= set(words) and "512" not in words
     assert any("left 449" in w for w in words)
-    alt = context_figures.lengths_alt(study, budgets)
+    alt = context_figures.lengths_alt(study, on_file, budgets)
     assert "8,192 is 3,327 of prompt, 320 of answer and 4,545 left" in alt
     assert "None of 8" in context_figures.windows_alt(study, page.free_sentence(study, found, wanted))
 

@@ -1,7 +1,10 @@
 """Lengths on file: exact prompt counts, recorded answers, and what one more piece of a prompt costs."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
-from context_world import twin_study
+from context_world import answer, endpoint_study, point, twin_study
 
 from nlqlib.experiments import context_budget_page as page
 from nlqlib.experiments import context_lengths as lengths
@@ -116,6 +119,38 @@ def test_the_articles_128_is_tight_and_its_256_is_not() -> None:
     assert "540" in list(table.loc[256])
 
 
-def test_the_sentence_on_lengths_says_that_only_questions_differ() -> None:
-    assert "only the question differs" in page.lengths_sentence()
-    assert len(page.lengths_table()) == 8
+def test_the_sentence_on_lengths_says_that_only_questions_differ(tmp_path: Path) -> None:
+    found = lengths.of("baseline")
+    assert "only the question differs" in page.lengths_sentence(found)
+    assert len(page.lengths_table(twin_study(tmp_path), found)) == 8
+    assert "no valid answer" in page.lengths_sentence([made(256, "length")])
+
+
+# ---- another model than the recorded one -----------------------------------------------------------------
+
+
+def test_another_models_answers_decide_for_themselves(tmp_path: Path) -> None:
+    other = endpoint_study(tmp_path, 4096)
+    other = replace(other, target=replace(other.target, speaker="somebody/else"))
+    rows = [
+        answer("dev-01", "ok", 40, prompt_tokens=2000),
+        answer("dev-02", "ok", 60, prompt_tokens=None),
+        answer("dev-03", "length", 512),
+        answer("dev-04", "timeout", None),
+        answer("dev-05", "http_4xx", None, unknown=True),
+    ]
+    found = lengths.asked(other, [point([answer()], max_tokens=64), point(rows, max_tokens=512)])
+    assert [(x.isl, x.osl, x.outcome) for x in found] == [
+        (2000, 40, "ok"),
+        (3311, 60, "ok"),
+        (3300, 512, "length"),
+        (3300, None, "timeout"),
+    ]
+    assert lengths.longest_prompt(found) == 3311
+    assert "measured here" in page.whose(other)
+    assert list(page.lengths_table(other, found).index) == ["baseline, dev, measured here"]
+    assert page.limits_table(found).loc[512, "cut"] == 1
+
+
+def test_the_recorded_models_answers_are_those_on_file(tmp_path: Path) -> None:
+    assert lengths.asked(twin_study(tmp_path), []) == lengths.of("baseline")

@@ -15,22 +15,26 @@ from nlqlib.experiments.sweep_rows import told
 
 
 def whose(study: Study) -> str:
-    """How recorded answers must be named beside this target."""
+    """How the answers whose lengths are shown must be named."""
     if study.target.kind == "twin":
         return f"replayed answers of {lengths.speaker()}"
-    same = "the model served here" if lengths.own_words(study) else "another model than the one served here"
-    return f"recorded earlier from {lengths.speaker()}, {same}"
+    if lengths.own_words(study):
+        return f"answers recorded earlier from {lengths.speaker()}, the model served here"
+    return "answers measured here: those on file are another model's"
 
 
 # ---- lengths ---------------------------------------------------------------------------------------------
 
 
-def lengths_table() -> pd.DataFrame:
-    """ISL and OSL of every set under each prompt; percentiles of valid answers alone."""
-    rows = {}
-    for prompt in lengths.PROMPTS:
-        for source in (*lengths.SETS, ""):
-            rows[f"{prompt}, {source or 'all sets'}"] = _lengths_row(lengths.of(prompt, source))
+def lengths_table(study: Study, asked: Sequence[Length]) -> pd.DataFrame:
+    """ISL and OSL; percentiles of valid answers alone. Every set on file, if its answers are this model's."""
+    rows = {"baseline, dev, measured here": _lengths_row(asked)}
+    if lengths.own_words(study):
+        rows = {
+            f"{prompt}, {source or 'all sets'}": _lengths_row(lengths.of(prompt, source))
+            for prompt in lengths.PROMPTS
+            for source in (*lengths.SETS, "")
+        }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("prompt, question set")
 
 
@@ -53,12 +57,11 @@ def _three(values: Sequence[int]) -> str:
     return f"{min(values):,} / {percentile(values, 50):,.0f} / {max(values):,}"
 
 
-def lengths_sentence() -> str:
+def lengths_sentence(found: Sequence[Length]) -> str:
     """Why prompts hardly differ and answers do."""
-    found = lengths.of("baseline")
     isl, osl = [x.isl for x in found], lengths.whole(found)
     if not osl:
-        return f"Prompts have {min(isl):,} to {max(isl):,} tokens; no answers are on file."
+        return f"Prompts have {min(isl):,} to {max(isl):,} tokens; there is no valid answer."
     return (
         f"Prompts have {min(isl):,} to {max(isl):,} tokens, {max(isl) - min(isl)} apart: only the question "
         f"differs. Valid answers have {min(osl)} to {max(osl)}, and {lengths.cut(found)} of "

@@ -14,6 +14,7 @@ from nlqlib.experiments import context_lengths as lengths
 from nlqlib.experiments.captions import kinds, named
 from nlqlib.experiments.context import Deployment
 from nlqlib.experiments.context_caps import SHOWN
+from nlqlib.experiments.context_lengths import Length
 from nlqlib.experiments.study import Study
 from nlqlib.experiments.sweep_page import draw
 from nlqlib.experiments.sweep_rows import places
@@ -22,10 +23,10 @@ PARTS = ("prompt", "max_tokens", "left")
 """Of a window, from the left."""
 
 
-def lengths_figure(study: Study, budgets: Sequence[Budget]) -> Figure:
+def lengths_figure(study: Study, found: Sequence[Length], budgets: Sequence[Budget]) -> Figure:
     """Prompt lengths, answer lengths with the limits as lines, and each window as a bar of three parts."""
-    fig, (isl, osl, bars) = plots.panels(study.target.name, ("replayed",), 3, width_in=11.4, height_in=4.0)
-    found = lengths.of("baseline")
+    kind: plots.Kind = "replayed" if lengths.own_words(study) else "measured"
+    fig, (isl, osl, bars) = plots.panels(study.target.name, kind, 3, width_in=11.4, height_in=4.0)
     _histogram(isl, {"": [x.isl for x in found]}, 12)
     whole, lost = lengths.whole(found), [x.osl for x in found if x.outcome == "length" and x.osl]
     _histogram(osl, {"valid": whole, "cut when recorded": lost}, 16)
@@ -46,7 +47,7 @@ def lengths_figure(study: Study, budgets: Sequence[Budget]) -> Figure:
 def _histogram(ax: Axes, values: Mapping[str, Sequence[int]], bins: int) -> None:
     kept = {name: found for name, found in values.items() if found}
     if not kept:
-        ax.text(0.5, 0.5, "no answers on file", transform=ax.transAxes, ha="center", color=plots.GREY)
+        ax.text(0.5, 0.5, "no answers", transform=ax.transAxes, ha="center", color=plots.GREY)
         return
     ax.hist(list(kept.values()), bins=bins, stacked=True, color=plots.PALETTE[: len(kept)], label=list(kept))
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
@@ -79,11 +80,10 @@ def _windows(ax: Axes, budgets: Sequence[Budget]) -> None:
     plots.name_axes(ax, "tokens of one request", "window", y_unit="tokens")
 
 
-def lengths_alt(study: Study, budgets: Sequence[Budget]) -> str:
+def lengths_alt(study: Study, found: Sequence[Length], budgets: Sequence[Budget]) -> str:
     """Alternative text of `lengths_figure`."""
-    found = lengths.of("baseline")
     osl = lengths.whole(found)
-    seen = f"valid answers have {min(osl)} to {max(osl)} tokens" if osl else "no answers are on file"
+    seen = f"valid answers have {min(osl)} to {max(osl)} tokens" if osl else "there is no valid answer"
     parts = "; ".join(
         f"a window of {b.window:,} is {b.prompt:,} of prompt, {b.max_tokens} of answer and {b.left:,} left"
         for b in budgets

@@ -1,8 +1,8 @@
 """ISL and OSL: prompt and answer lengths of every question on file, and what a piece of a prompt costs.
 
 Prompts are counted by the exact tokenizer. Answers are recorded ones, with the token count of the server that
-gave them; they are this target's own words only where it serves, or replays, the model that was recorded.
-Nothing is sent.
+gave them. Where another model than the recorded one is served, its own answers count: those to the largest
+limit that was measured, and its own counts of the prompts.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,10 +11,13 @@ from functools import lru_cache
 from typing import TypeVar
 
 from nlqlib import paths, tokens
+from nlqlib.analysis.evaluation import ANSWERED
 from nlqlib.analysis.headroom import TAIL_QUANTILE, Tail, tail
+from nlqlib.artifacts import Record
 from nlqlib.experiments.conditions import CONDITIONS, requests
 from nlqlib.experiments.questions import load_questions
 from nlqlib.experiments.study import Study
+from nlqlib.experiments.sweep import SET
 from nlqlib.nlq import prompt as prompts
 from nlqlib.nlq.catalog import Catalog, load_catalog
 from nlqlib.nlq.form import classify_answer
@@ -87,6 +90,24 @@ def own_words(study: Study) -> bool:
     return study.target.speaker == speaker()
 
 
+def asked(study: Study, capped: Sequence[Record]) -> list[Length]:
+    """What decides on `study`: recorded lengths of its own model, else those of the points `capped`."""
+    if own_words(study) or not capped:
+        return of("baseline")
+    return measured(max(capped, key=lambda r: int(r.params["max_tokens"])))
+
+
+def measured(record: Record) -> list[Length]:
+    """What came back under one limit; a prompt that the server did not count is counted here."""
+    known = {x.question: x.isl for x in of("baseline", SET)}
+    return [
+        Length(SET, "baseline", row["id"], row["prompt_tokens"] or known[row["id"]], made, row["outcome"])
+        for row in record.samples()
+        if not row["unknown"]
+        for made in [row["output_tokens"] if row["outcome"] in ANSWERED else None]
+    ]
+
+
 def of(prompt: str, source: str = "") -> list[Length]:
     """The lengths under one prompt, of one set or of all."""
     return [x for x in lengths() if x.prompt == prompt and source in ("", x.source)]
@@ -107,9 +128,9 @@ def answers_tail(found: Sequence[Length], quantile: float = TAIL_QUANTILE) -> Ta
     return tail(whole(found), cut(found), quantile)
 
 
-def longest_prompt(prompt: str = "baseline") -> int:
-    """Tokens of the longest prompt on file."""
-    return max(x.isl for x in of(prompt))
+def longest_prompt(found: Iterable[Length]) -> int:
+    """Tokens of the longest prompt."""
+    return max(x.isl for x in found)
 
 
 @dataclass(frozen=True)
