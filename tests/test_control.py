@@ -1,6 +1,6 @@
 """The map on the twin, whole: predictions first, few engines, verdicts from retained runs, what is unseen."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +24,7 @@ from nlqlib.experiments.study import Study
 from nlqlib.nlq.catalog import load_catalog
 from nlqlib.nlq.prompt import system_text
 from nlqlib.records import ChatRequest
-from nlqlib.serving.target import TargetError, open_target
+from nlqlib.serving.target import Connection, Target, TargetError, open_target
 
 SEEN_ON_THE_TWIN = {"Client concurrency", "Engine batch limits", "Prefix caching", "ISL", "OSL"}
 
@@ -40,7 +40,7 @@ def twin(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 @pytest.fixture(scope="module")
 def own(twin: Study) -> list[Record]:
-    smaller = {**control.BATCH["full"], "n": 64}
+    smaller = {**control.BATCH["full"], "n": 40}
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(control.BATCH, "full", smaller)  # type: ignore[arg-type]
         return control.measure(twin)
@@ -151,7 +151,7 @@ def test_an_earlier_run_is_called_a_check(found: list[Outcome], own: list[Record
 
 
 def test_a_second_run_sends_nothing(twin: Study, own: list[Record], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(control.BATCH, "full", {**control.BATCH["full"], "n": 64})  # type: ignore[arg-type]
+    monkeypatch.setitem(control.BATCH, "full", {**control.BATCH["full"], "n": 40})  # type: ignore[arg-type]
     assert all(r.reused for r in control.measure(twin))
 
 
@@ -190,6 +190,37 @@ def test_salts_never_repeat_on_a_real_engine(twin: Study, tmp_path: Path, asked:
     assert next(salted(twin, asked)).extra["cache_salt"] == "twin-0"
 
 
+def test_one_engine_runs_at_a_time_and_each_is_ended_before_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NLQLIB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setitem(control.BATCH, "quick", {**control.BATCH["quick"], "n": 8})  # type: ignore[arg-type]
+    events: list[str] = []
+    local = replace(study_of("twin", tmp_path, "quick"), target=_watched({}, events))
+    control.measure(local)
+    started = [e for e in events if e.startswith("start")]
+    assert len(started) == len(set(started)) == 5
+    running = 0
+    for event in events:
+        running += 1 if event.startswith("start") else -1
+        assert 0 <= running <= 1
+    assert running == 0
+
+
+def _watched(flags: dict[str, object], events: list[str]) -> Target:
+    """The twin in the place of a real engine: says when it is started and ended."""
+    twin = open_target("twin").engine(words="synthetic", **flags)
+
+    def connect() -> Connection:
+        events.append(f"start {flags}")
+        return replace(twin.connect(), close=lambda: events.append("end"))
+
+    def variant(more: Mapping[str, object]) -> Target:
+        return _watched({**flags, **more}, events)
+
+    return replace(twin, kind="local", connect=connect, variant=variant)
+
+
 # ---- verdicts --------------------------------------------------------------------------------------------
 
 
@@ -217,7 +248,7 @@ def test_runs_of_other_notebooks_are_read_where_they_are_kept(twin: Study, own: 
     from nlqlib.experiments import admission
 
     there = replace(twin, notebook="03_admission")
-    design = admission.design(there, n=24, together=4)
+    design = admission.design(there, n=12, together=4)
     admission.cells(there, design)
     [row] = [r for r in rows() if r.id == "replica_admission"]
     [outcome] = outcomes(twin, own, [row])
@@ -274,14 +305,14 @@ def test_tables_hold_every_row_and_every_prediction(found: list[Outcome], own: l
     assert len(page.findings_table(found)) == sum(len(r.predicted) for r in rows())
     assert len(page.answers_table(own)) == 3
     assert set(page.runs_table(own)["engine"]) == set(control.VARIANTS)
-    assert "follow from the twin's own rules" in page.construction_sentence(found, study_of("twin", Path()))
+    assert "or from the twin's own rules" in page.construction_sentence(found, study_of("twin", Path()))
 
 
 def test_figures_draw_a_line_for_each_row_and_say_their_main_number(
     found: list[Outcome], own: list[Record], twin: Study
 ) -> None:
     fig = figures.map_figure(found, twin)
-    assert all(row.control in texts(fig) for row in rows())
+    assert all(row.control.replace("`", "") in texts(fig) for row in rows())
     assert "not observed" in texts(fig)
     assert len(figures.findings_figure(found, twin).axes[0].get_yticks()) > 15
     assert "Of 13 rows" in figures.map_alt(found, twin)

@@ -9,6 +9,7 @@ from nlqlib.experiments.control_data import Direction
 from nlqlib.experiments.control_verdict import (
     COUNTS,
     ONCE,
+    PAIRED,
     REPEATS,
     Change,
     Side,
@@ -16,6 +17,7 @@ from nlqlib.experiments.control_verdict import (
     judge,
     newcombe,
     of_row,
+    paired,
 )
 
 positive = st.floats(0.01, 1e4)
@@ -122,3 +124,20 @@ def test_a_row_is_rejected_by_any_of_its_predictions() -> None:
     assert of_row(["not observable here", "confirmed"]) == "confirmed"
     assert of_row(["holds by construction", "not observable here"]) == "holds by construction"
     assert of_row([]) == "not observable here"
+
+
+def test_the_same_questions_judged_twice_are_compared_pairwise() -> None:
+    # Bonett and Price 2012: p12 = 9/27, p21 = 3/27 of 25 pairs with 8 and 2 discordant ones
+    before = [False] * 8 + [True] * 2 + [True] * 15
+    after = [True] * 8 + [False] * 2 + [True] * 15
+    found = paired(before, after)
+    half = 1.96 * ((12 / 27 - (6 / 27) ** 2) / 27) ** 0.5
+    assert found.method == PAIRED and found.by == pytest.approx(6 / 25)
+    assert found.interval == (pytest.approx(6 / 27 - half, abs=1e-4), pytest.approx(6 / 27 + half, abs=1e-4))
+
+
+def test_pairs_none_of_which_changed_still_leave_room() -> None:
+    found = paired([True] * 6 + [False] * 14, [True] * 6 + [False] * 14)
+    assert found.by == 0 and found.interval is not None
+    assert found.interval.low < -0.1 and found.interval.high > 0.1
+    assert judge(found, "up", 0.05)[0] == "not observable here"

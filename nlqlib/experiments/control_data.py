@@ -2,18 +2,18 @@
 
 Read from `data/control_to_signal.toml`. The part that measurements can refute is a list of statements with a
 digest of its own: it is written down before anything runs, and every run names the digest it came after.
+Nothing but the place of the file is imported here, so that edits elsewhere do not write the predictions anew.
 """
 
 import hashlib
+import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any, Literal
 
-from nlqlib.files import canonical_json
 from nlqlib.paths import DATA
-from nlqlib.records import Json
 
 FILE = DATA / "control_to_signal.toml"
 OWN = "17_control_to_signal"
@@ -56,7 +56,7 @@ class Predicted:
     settings: str = ""
     """What the two sides differ in, where it is not what the row says."""
 
-    def statement(self) -> Json:
+    def statement(self) -> dict[str, Any]:
         """What measurements can refute."""
         told = asdict(self)
         return {k: told[k] for k in ("id", "before", "after", "direction", "least")}
@@ -145,12 +145,12 @@ def _pick(row: Mapping[str, Any], told: Mapping[str, Any], side: str) -> Pick:
     return Pick(**{**place, **row.get(side, {}), **told.get(side, {})})
 
 
-def statements(found: Iterable[Row] = ()) -> list[Json]:
+def statements(found: Iterable[Row] = ()) -> list[dict[str, Any]]:
     """Everything that measurements can refute, in the order of the rows."""
     return [p.statement() for row in (tuple(found) or rows()) for p in row.predicted]
 
 
 def digest(found: Iterable[Row] = ()) -> str:
     """Names these statements: another direction or size, and every run has to be made again after it."""
-    text = canonical_json(statements(found))
+    text = json.dumps(statements(found), sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_CHARS]

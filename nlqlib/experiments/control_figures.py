@@ -1,6 +1,7 @@
 """The figures of the map: what was foretold beside what was observed, and one control at three settings."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -26,47 +27,38 @@ LOOKS: Mapping[Verdict, tuple[str, str]] = {
 """Colour and marker of a verdict."""
 FORETOLD = "#D9D9D9"
 ROW_IN = 0.36
-Line = tuple[str, Finding | None, str]
-"""A line of the forest: its name, what was found, and why nothing was."""
+Line = tuple[str, Finding | None]
+"""A line of the forest: its name, and what was found."""
 
 
 def map_figure(found: Sequence[Outcome], study: Study) -> Figure:
     """One line for each row of the map: the signal that decides it."""
-    lines = [
-        (
-            label(o.row, o.headline.predicted if o.headline else None),
-            o.headline,
-            o.row.unobservable or "",
-        )
-        for o in ordered(found)
-    ]
+    lines = [(label(o.row, o.headline.predicted if o.headline else None), o.headline) for o in ordered(found)]
     return forest(lines, study)
 
 
 def findings_figure(found: Sequence[Outcome], study: Study) -> Figure:
     """One line for each prediction of which a change was observed and that could have failed."""
     seen = [f for f in findings(found) if f.change and f.verdict != "holds by construction"]
-    return forest([(label(f.row, f.predicted), f, "") for f in seen], study)
+    return forest([(label(f.row, f.predicted), f) for f in seen], study)
 
 
 def forest(lines: Sequence[Line], study: Study) -> Figure:
     """What was foretold as a grey arrow (a band for no change), what was observed as a point."""
     height = 1.5 + ROW_IN * max(1, len(lines))
     fig, ax = plots.figure(study.target.name, kinds(study, "recordings"), width_in=8.4, height_in=height)
-    for at, (_, finding, _) in enumerate(lines):
-        if finding is None or finding.change is None:
-            ax.text(0.02, at, "not observed", va="center", color=plots.GREY, fontsize=9.5)
+    for at, (_, finding) in enumerate(lines):
+        _verdict(ax, at, finding)
         if finding is not None:
             _foretold(ax, at, finding.predicted.direction, finding.predicted.least)
             _seen(ax, at, finding)
     ax.axvline(0, color=plots.GREY, lw=1)
-    ax.set_yticks(range(len(lines)), [name for name, _, _ in lines])
+    ax.set_yticks(range(len(lines)), [name for name, _ in lines])
     ax.set_ylim(max(1, len(lines)) - 0.4, -0.6)
     ax.set_xlim(-1.12, 1.12)
     ax.grid(False, axis="y")
     ax.xaxis.set_major_formatter(PercentFormatter(1.0))
-    ax.set_xlabel("change, as a share of the larger value")
-    _key(ax, [f.verdict for _, f, _ in lines if f is not None and f.change is not None])
+    ax.set_xlabel("change, as a share of the larger value (grey: foretold)")
     return fig
 
 
@@ -90,17 +82,12 @@ def _seen(ax: Axes, at: int, finding: Finding) -> None:
     ax.plot([finding.change.share], [at], marker=marker, color=colour, ls="none", ms=7, zorder=4, mec="white")
 
 
-def _key(ax: Axes, verdicts: Iterable[Verdict]) -> None:
-    """Names markers above the axes, in the order of the lines, and what the grey means."""
-    place = 0.0
-    for verdict in dict.fromkeys(verdicts):
-        colour, marker = LOOKS[verdict]
-        ax.plot(
-            [place], [1.012], marker, color=colour, ms=7, transform=ax.transAxes, clip_on=False, mec="white"
-        )
-        ax.text(place + 0.02, 1.012, verdict, transform=ax.transAxes, va="center", color=colour, fontsize=9.5)
-        place += 0.06 + 0.0155 * len(verdict)
-    ax.set_title("grey: foretold", loc="right", fontsize=9.5, color=plots.GREY)
+def _verdict(ax: Axes, at: int, finding: Finding | None) -> None:
+    """The verdict at the right end of the line, in its colour."""
+    verdict: Verdict = finding.verdict if finding else "not observable here"
+    colour = LOOKS[verdict][0] if finding and finding.change else plots.GREY
+    style: Any = {"va": "center", "color": colour, "fontsize": 9.5, "clip_on": False}
+    ax.text(1.16, at, verdict if finding and finding.change else "not observed", **style)
 
 
 def map_alt(found: Sequence[Outcome], study: Study) -> str:

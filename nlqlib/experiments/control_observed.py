@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from nlqlib.analysis.evaluation import ANSWERED
 from nlqlib.artifact_record import load_record
 from nlqlib.artifacts import Record
 from nlqlib.experiments.control_data import OWN, Pick, Predicted, Row, rows
-from nlqlib.experiments.control_verdict import Change, Side, Verdict, change, judge, of_row
+from nlqlib.experiments.control_verdict import Change, Side, Verdict, change, judge, of_row, paired
 from nlqlib.experiments.study import Study
 from nlqlib.experiments.sweep_rows import broken
 from nlqlib.files import slug
@@ -23,6 +24,8 @@ SHARE = "share"
 
 
 OUTCOME = "outcome:"
+JUDGED = {"raw strict accuracy": "raw_strict", "strict accuracy": "strict"}
+"""Metrics of an evaluation, and where its rows hold the judgement of each question."""
 
 
 @dataclass
@@ -110,7 +113,7 @@ def _finding(there: Retained, row: Row, predicted: Predicted, written: Record | 
         return Finding(row, predicted, "not observable here", problems[0])
     (before, first, _), (after, second, _) = sides
     assert before is not None and after is not None
-    seen = change(before, after)
+    seen = _paired(predicted, first, second) or change(before, after)
     verdict, why = judge(seen, predicted.direction, predicted.least)
     if verdict == "confirmed" and predicted.by_construction(there.study.target.kind == "twin"):
         verdict = "holds by construction"
@@ -143,6 +146,16 @@ def _side(there: Retained, pick: Pick) -> tuple[Side | None, list[Record], str]:
     values = tuple(float(m.value) for _, m in seen if m.value is not None)
     share = seen[0][1].n if seen[0][1].unit == SHARE and seen[0][1].stat == SHARE else None
     return Side(values, share), [r for r, _ in seen], ""
+
+
+def _paired(predicted: Predicted, first: Sequence[Record], second: Sequence[Record]) -> Change | None:
+    """The change where both sides are judgements of the very same answers; else `None`."""
+    fields = [JUDGED.get(pick.metric) for pick in (predicted.before, predicted.after)]
+    if None in fields or [r.path for r in first] != [r.path for r in second] or len(first) != 1:
+        return None
+    rows_of = [row for row in first[0].samples() if row["outcome"] in ANSWERED]
+    before, after = ([bool(row[str(name)]) for row in rows_of] for name in fields)
+    return paired(before, after)
 
 
 def _metric(record: Record, pick: Pick) -> Metric:

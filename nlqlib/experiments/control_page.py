@@ -13,8 +13,6 @@ from nlqlib.experiments.study import Study
 from nlqlib.experiments.sweep_rows import told
 from nlqlib.records import Json
 
-UNITS = {"s": ("ms", 1e3, ".3g"), "share": ("%", 1e2, ".3g")}
-"""How a unit is shown: as what, times what, in which format; any other as it is."""
 WORDS = {True: "before the run", False: "after it: a check", None: "—"}
 
 
@@ -95,8 +93,7 @@ _COLUMNS = (
     "what differs",
     "predicted",
     "before → after",
-    "change",
-    "interval",
+    "change (interval)",
     "runs",
     "verdict",
     "because",
@@ -112,8 +109,7 @@ def _finding_row(f: Finding) -> Json:
         "what differs": f.predicted.settings or f.row.change,
         "predicted": f.predicted.words,
         "before → after": f"{shown(seen.before, f.unit)} → {shown(seen.after, f.unit)}" if seen else "—",
-        "change": f"{seen.share:+.0%}" if seen else "—",
-        "interval": interval(f),
+        "change (interval)": f"{seen.share:+.0%} ({interval(f)})" if seen else "—",
         "runs": f"{f.n[0]} / {f.n[1]}" if seen else "—",
         "verdict": f.verdict,
         "because": f.why or "—",
@@ -137,9 +133,12 @@ def interval(f: Finding) -> str:
 
 
 def shown(value: float, unit: str) -> str:
-    """`27.4 ms`, `98.1 %`, `4.21 req/s`."""
-    name, factor, form = UNITS.get(unit, (unit, 1.0, ".3g"))
-    return f"{value * factor:{form}} {name}".rstrip()
+    """`27.4 ms`, `3.21 s`, `98.1 %`, `3,309 tokens`."""
+    if unit == "share":
+        return f"{100 * value:.3g} %"
+    if unit == "s" and abs(value) < 1:
+        return f"{1e3 * value:.3g} ms"
+    return f"{value:,.0f} {unit}" if abs(value) >= 1000 else f"{value:.3g} {unit}".rstrip()
 
 
 def tally(verdicts: Iterable[Verdict]) -> str:
@@ -180,8 +179,8 @@ def construction_sentence(found: Iterable[Outcome], study: Study) -> str:
     if not fixed:
         return "No prediction holds by construction here."
     names = "; ".join(f"{f.row.control}: {f.predicted.signal}" for f in fixed)
-    what = "the twin's own rules" if study.target.kind == "twin" else "how the runs are made"
-    return f"{len(fixed)} follow from {what} and confirm nothing: {names}."
+    twin = ", or from the twin's own rules," if study.target.kind == "twin" else ""
+    return f"{len(fixed)} follow from how the runs are made{twin} and confirm nothing: {names}."
 
 
 # ---- the runs --------------------------------------------------------------------------------------------
@@ -238,4 +237,5 @@ def answers_table(records: Iterable[Record]) -> pd.DataFrame:
 
 def label(row: Row, predicted: Predicted | None) -> str:
     """`Engine batch limits: throughput`."""
-    return f"{row.control}: {predicted.signal}" if predicted else row.control
+    name = f"{row.control}: {predicted.signal}" if predicted else row.control
+    return name.replace("`", "")

@@ -19,6 +19,9 @@ ORDER: tuple[Verdict, ...] = ("rejected", "confirmed", "holds by construction", 
 ONCE = "one run each: no interval"
 REPEATS = "repeats, Welch"
 COUNTS = "counts, Newcombe"
+NORMAL = 1.959964
+"""The 97.5th percentile of the standard normal distribution."""
+PAIRED = "the same answers, Bonett and Price"
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,19 @@ def change(before: Side, after: Side) -> Change:
         return Change(before.mean, after.mean, newcombe(before, after), COUNTS)
     interval = difference(before.values, after.values).interval
     return Change(before.mean, after.mean, interval, REPEATS if interval else ONCE)
+
+
+def paired(before: Sequence[bool], after: Sequence[bool]) -> Change:
+    """The change of a share when the same questions are judged twice: Bonett and Price (2012).
+
+    Their interval adds one discordant pair of each kind, so that it has a width where no answer changed.
+    """
+    n = len(before)
+    gained = (sum(b and not a for a, b in zip(before, after, strict=True)) + 1) / (n + 2)
+    lost = (sum(a and not b for a, b in zip(before, after, strict=True)) + 1) / (n + 2)
+    half = NORMAL * math.sqrt((gained + lost - (gained - lost) ** 2) / (n + 2))
+    interval = Interval(max(-1.0, gained - lost - half), min(1.0, gained - lost + half))
+    return Change(sum(before) / n, sum(after) / n, interval, PAIRED)
 
 
 def newcombe(before: Side, after: Side) -> Interval:
