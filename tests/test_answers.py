@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,10 @@ def test_a_changed_rule_is_judged_anew_from_the_same_answers(
     kept, judged = files(study, "answers-"), files(study, "dev-")
     assert [strict(before[n]) for n in before] == [0.0, 0.25, 1.0, 1.0] and len(model.asked) == 4
     model.asked.clear()
+    monkeypatch.setattr(semantics, "rules_digest", lambda: "younger rules")
+    assert not any(record.reused for record in evaluate_all(study, str(mine), HOWS, 2).values())
+    assert len(files(study, "dev-")) == 2 * len(judged), "what another page may be reading is left alone"
+    monkeypatch.setattr(semantics, "FRESH", timedelta(0))
     monkeypatch.setattr(semantics, "rules_digest", lambda: "other rules")
     after = evaluate_all(study, str(mine), HOWS, 2)
     assert model.asked == [] and files(study, "answers-") == kept

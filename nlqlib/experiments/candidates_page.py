@@ -128,18 +128,23 @@ def _costs(
 
 def asking_table(found: Measurements, candidates: Sequence[Candidate]) -> pd.DataFrame:
     """Candidates that ask the user, apart from the others: asked, and right if the user always is."""
-    table = {}
-    for source, records in found.items():
-        for c in (c for c in candidates if not c.forced):
-            record = records.get(c.name)
-            told = report(record) if record is not None else None
-            table[source, c.name] = {
-                "asked the user": shown(told["interventions"]["asked"]) if told else MISSING,
-                "strict, the user always right": (
-                    shown(share_named(told["final"], "strict accuracy")) if told else MISSING
-                ),
-            }
+    table = {
+        (source, c.name): _asking(records.get(c.name))
+        for source, records in found.items()
+        for c in candidates
+        if not c.forced
+    }
     return indexed(table, "set", "candidate")
+
+
+def _asking(record: Record | None) -> Json:
+    columns = ("asked the user", "strict, the user always right")
+    missing = MISSING if record is None else silent(record)
+    if record is None or missing:
+        return dict.fromkeys(columns, missing)
+    told = report(record)
+    shares = (told["interventions"]["asked"], share_named(told["final"], "strict accuracy"))
+    return dict(zip(columns, map(shown, shares), strict=True))
 
 
 @dataclass(frozen=True)

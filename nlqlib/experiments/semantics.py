@@ -8,6 +8,7 @@ same answers as soon as anything of the rules, their vocabulary or the golds has
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from glob import escape
 from pathlib import Path
@@ -73,6 +74,8 @@ JUDGING = (
     "nlqlib.experiments.condition_report",
 )
 """What a judgement runs through, whatever the target."""
+FRESH = timedelta(minutes=15)
+"""A judgement younger than this is left alone: notebooks that run side by side share them."""
 VOCABULARY = ("catalog.toml", "english*.toml", "prompts/planner_prior.toml")
 """Rules are data too."""
 
@@ -140,12 +143,21 @@ def rules_digest() -> str:
 
 
 def _forget(key: PointKey, kept: Record) -> None:
-    """Remove judgements of the same answers by older rules: they are no measurements."""
+    """Remove older judgements of the same answers by other rules: they are no measurements.
+
+    Another notebook may still be reading one that has just been made.
+    """
     settings = settings_fingerprint(key)
     for path in kept.path.parent.glob(f"{escape(slug(key.point))}-????????.json"):
-        if path != kept.path and load_record(path).body.get("settings_fingerprint") == settings:
+        other = load_record(path)
+        if path != kept.path and other.body.get("settings_fingerprint") == settings and _old(other):
             for suffix in (".json", ".run.json", ".jsonl"):
                 path.with_suffix(suffix).unlink(missing_ok=True)
+
+
+def _old(record: Record) -> bool:
+    made = datetime.fromisoformat(record.run["completed_at"]) if record.run.get("completed_at") else None
+    return made is None or datetime.now(UTC) - made >= FRESH
 
 
 @dataclass(frozen=True)
