@@ -46,6 +46,8 @@ class OutputContract:
     """Extra top-level fields of the request body that carry the contract."""
     schema: Json | None = None
     """JSON schema the answer must keep to; `None` when no form is promised."""
+    engine: Json = field(default_factory=dict)
+    """Server flags without which the contract is not kept: what they are decides the answer too."""
 
 
 UNCONSTRAINED = OutputContract("unconstrained")

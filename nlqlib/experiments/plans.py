@@ -40,6 +40,7 @@ VARIANTS: Mapping[str, Points] = {
     "06_saturation": saturation.points,
     "07_latency_decomposition": decomposition.points,
     "08_prefix_cache": prefix.points,
+    "09_compact_json": compact.points,
     "10_context_budget": context.points,
     "11_kv_pressure": kv_pressure.points,
     "12_quality_under_load": quality_under_load.points,

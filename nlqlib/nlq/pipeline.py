@@ -12,6 +12,7 @@ from typing import Literal
 import duckdb
 
 from nlqlib.nlq.catalog import Catalog, QuestionError
+from nlqlib.nlq.compact_grammar import compact_contracts
 from nlqlib.nlq.form import classify_answer
 from nlqlib.nlq.intent import ContractViolation, Intent, IntentError, parse_intent, wire_schema
 from nlqlib.nlq.prompt import build_messages
@@ -73,7 +74,7 @@ def contracts(catalog: Catalog) -> Mapping[str, OutputContract]:
 
     `unconstrained` promises nothing. `structured_outputs` is vLLM's field, `response_format` the one that
     other servers share. `guided_json` is vLLM's former field, which newer versions ignore with HTTP 200: kept
-    to show what that looks like.
+    to show what that looks like. Those that promise minified JSON are `compact_grammar`'s.
     """
     schema = wire_schema(catalog)
     wrapped = {"type": "json_schema", "json_schema": {"name": "intent", "schema": schema, "strict": True}}
@@ -83,7 +84,7 @@ def contracts(catalog: Catalog) -> Mapping[str, OutputContract]:
         "guided_json": {"guided_json": schema},
     }
     asked = {name: OutputContract(name, body, schema) for name, body in fields.items()}
-    return {UNCONSTRAINED.name: UNCONSTRAINED, **asked}
+    return {UNCONSTRAINED.name: UNCONSTRAINED, **asked, **compact_contracts(schema)}
 
 
 def prepare(

@@ -20,6 +20,10 @@ from nlqlib.records import Message
 FOLDER = DATA / "prompts"
 PROMPTS = ("baseline", "contrastive")
 """Prompts that exist, by name."""
+COMPACT_PROMPTS = ("compact_told", "compact_shown")
+"""The baseline prompt asking for minified JSON: by its instruction alone, or by its worked examples too."""
+PRETTY = "pretty-printed with an indent of two spaces"
+MINIFIED = "minified: on one line, without a space or a line break outside of strings"
 MAX_QUESTION_CHARS = 2000
 """About 450 tokens of English: with a prompt of 3,400 and 256 to answer it still fits a window of 4,096."""
 SYNONYMS_SHOWN = 5
@@ -81,12 +85,17 @@ def prompt_sha256(catalog: Catalog, prompt: str = "baseline") -> str:
 
 def system_text(catalog: Catalog, prompt: str = "baseline") -> str:
     """The system message of `prompt`, with the catalog and the examples filled in. Raises `UnknownPrompt`."""
-    text, shown = _files(prompt)
-    return filled(text, catalog, shown)
+    text, shown = _files("baseline" if prompt in COMPACT_PROMPTS else prompt)
+    if prompt in COMPACT_PROMPTS:
+        text = text.replace(PRETTY, MINIFIED)
+    return filled(text, catalog, shown, indent=None if prompt == "compact_shown" else 2)
 
 
-def filled(text: str, catalog: Catalog, shown: Iterable[Example] = ()) -> str:
-    """`text` with the places for the catalog and for the examples `shown` filled in."""
+def filled(text: str, catalog: Catalog, shown: Iterable[Example] = (), indent: int | None = 2) -> str:
+    """`text` with the places for the catalog and for the examples `shown` filled in.
+
+    `indent`: spaces of the examples' answers; `None`: minified.
+    """
     places = {
         "today": f"{catalog.today:%A}, {catalog.today}",
         "first_day": str(catalog.first_day),
@@ -95,7 +104,7 @@ def filled(text: str, catalog: Catalog, shown: Iterable[Example] = ()) -> str:
         "metrics": "\n".join(map(_metric_line, catalog.metrics.values())),
         "dimensions": "\n".join(map(_dimension_line, catalog.dimensions.values())),
         "reach": _reach(catalog),
-        "examples": "\n\n".join(map(_example_text, shown)),
+        "examples": "\n\n".join(_example_text(one, indent) for one in shown),
     }
     return re.sub(r"<<(\w+)>>", lambda place: places[place[1]], text).strip()
 
@@ -118,9 +127,9 @@ def _example(line: str) -> Example:
     return Example(raw["question"], Intent.model_validate(raw["intent"]), raw.get("note", ""))
 
 
-def _example_text(example: Example) -> str:
+def _example_text(example: Example, indent: int | None) -> str:
     note = f"{example.note}\n" if example.note else ""
-    return f"{note}Question: {example.question}\n{example.intent.text(indent=2)}"
+    return f"{note}Question: {example.question}\n{example.intent.text(indent)}"
 
 
 def _metric_line(metric: Metric) -> str:

@@ -38,6 +38,8 @@ class TwinSettings:
     seed: int = 0
     limits: Mapping[str, Any] = field(default_factory=dict)
     """Engine settings that differ from the document's."""
+    structured_outputs_config: Json | None = None
+    """vLLM's server flag of that name: the answers recorded under it are replayed (recordings only)."""
 
     def changed(self, flags: Mapping[str, Any]) -> "TwinSettings":
         """These settings with `flags` on top; raises `TargetError` for one that is not known."""
@@ -104,7 +106,8 @@ def twin_model(settings: TwinSettings) -> TwinModel:
 def make_words(settings: TwinSettings, recorded: Recordings) -> Words:
     """Fresh words for one endpoint. Raises `TargetError`."""
     if settings.words == "recordings":
-        return Replayed(recorded)
+        flag = settings.structured_outputs_config
+        return Replayed(recorded, {"structured_outputs_config": flag} if flag else {})
     if settings.words != "synthetic":
         raise TargetError(f"the twin has no words {settings.words!r}: use recordings or synthetic")
     try:

@@ -1,6 +1,8 @@
 """Where the twin's words come from: recordings of a real model, or lengths drawn from a distribution."""
 
-from typing import Protocol
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -29,10 +31,13 @@ class Words(Protocol):
 
 
 class Replayed:
-    """The recorded answers, token by token."""
+    """The recorded answers, token by token.
 
-    def __init__(self, recordings: Recordings) -> None:
-        self._recordings = recordings
+    `engine`: server flags that decide what is answered; heard is only what was recorded under the same ones.
+    """
+
+    def __init__(self, recordings: Recordings, engine: Mapping[str, Any] = MappingProxyType({})) -> None:
+        self._recordings, self._engine = recordings, dict(engine)
 
     @property
     def model(self) -> str:
@@ -40,7 +45,7 @@ class Replayed:
 
     def answer(self, asked: Asked) -> Answer:
         """The recorded answer. Raises `Refused` (422) naming the command that records it."""
-        recording = self._recordings.find(asked.body)
+        recording = self._recordings.find({**asked.body, **self._engine})
         if recording is None:
             raise Refused(
                 422, f"the twin only replays, and this prompt was never recorded; {HINT}", "recording"
@@ -50,7 +55,7 @@ class Replayed:
         return cut(recording, asked.max_tokens)
 
     def about(self) -> Json:
-        return {"words": "recordings", "recordings": self._recordings.sha256}
+        return {"words": "recordings", "recordings": self._recordings.sha256, **self._engine}
 
 
 class Drawn:
