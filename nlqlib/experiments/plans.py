@@ -6,6 +6,7 @@ from typing import Any
 from nlqlib.experiments import (
     admission,
     candidates,
+    compact,
     claims,
     context,
     control,
