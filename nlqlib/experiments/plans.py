@@ -6,8 +6,8 @@ from typing import Any
 from nlqlib.experiments import (
     admission,
     candidates,
-    compact,
     claims,
+    compact,
     context,
     control,
     decomposition,
