@@ -10,7 +10,9 @@ import prefix_world
 import pytest
 
 from nlqlib.artifacts import Record, Store
-from nlqlib.experiments import prefix
+from nlqlib.experiments import prefix, prefix_article
+from nlqlib.experiments import prefix_cost as cost
+from nlqlib.experiments import prefix_figures as figures
 from nlqlib.experiments import prefix_page as page
 from nlqlib.experiments.prefix_counted import FIT, HITS_AS_PLANNED, OUR_TOKENS, QUERIES_AS_PLANNED
 from nlqlib.experiments.prompt_variants import COLD, DIVERSE, LEADING, PARTIAL, SCENARIOS, SHORT, WARM
@@ -137,9 +139,32 @@ def test_without_metrics_what_was_found_is_missing_and_never_0(tmp_path: Path) -
         assert page.counted_rate(record) is None and record.value("ttft", "mean") is None
         assert rules(record)[HITS_AS_PLANNED] is None
         assert record.value("e2e_latency", "p50") is not None
+    assert found[-1].results["emptied"] is None
+
+
+def test_a_page_without_metrics_shows_what_the_client_saw_and_names_what_is_missing(tmp_path: Path) -> None:
+    blind = study(tmp_path, as_url(lambda there: replace(there, metrics_urls=())))
+    found = prefix.measure(blind, 3)
     assert set(page.rates_table(found)["equal"]) == {page.NOT_SEEN}
     assert "METRICS_URL" in page.rates_sentence(found)
-    assert found[-1].results["emptied"] is None
+    assert set(page.latency_table(found)["TTFT (ms)"]) == {"—"}
+    assert set(cost.difference_table(found, blind)["= TTFT, server mean"][-4:]) == {"—"}
+    for said in (page.latency_sentence(found), cost.cost_sentence(found, blind)):
+        assert "not observable here" in said
+    assert "not observable here" in cost.difference_sentence(found, blind)
+    for draw in (figures.rates_figure, figures.ttft_figure, figures.requests_figure):
+        assert draw(found, blind).axes[0].texts
+    assert figures.requests_alt(found, blind) and figures.rates_alt(found, blind)
+    assert len(prefix_article.against_article(found, blind)) == 22
+
+
+def test_a_quick_page_shows_blocks_that_leave_the_articles_rate_out_of_reach(coarse: list[Record]) -> None:
+    local = study(Path("unused"), open_target("local"), "quick")
+    assert "blocks of 128 tokens" in page.rates_sentence(coarse)
+    assert "Planned rates are at most" in page.rates_sentence(coarse)
+    assert "article" not in " ".join(cost.difference_table(coarse, local).index)
+    assert figures.ttft_figure(coarse, local).axes[0].has_data()
+    assert "farthest" in figures.ttft_reading(coarse)
 
 
 class Unsalted:

@@ -173,7 +173,7 @@ def test_the_parts_of_a_difference_add_up_to_it() -> None:
     assert found.p50_s == pytest.approx(0.37)
     assert None not in parts and sum(p for p in parts if p is not None) == pytest.approx(0.37)
     assert found.statistic_s == pytest.approx(0.37 - 0.28)
-    assert found.server_s == pytest.approx(0.246 / 0.37)
+    assert found.explained == pytest.approx(0.246 / 0.37)
 
 
 def test_what_was_not_seen_is_missing_in_the_difference() -> None:
@@ -181,4 +181,8 @@ def test_what_was_not_seen_is_missing_in_the_difference() -> None:
     assert found.p50_s == pytest.approx(0.353) and found.ttft_s == pytest.approx(0.172)
     assert (found.outside_s, found.statistic_s) == (None, None)
     assert difference(Latency(None, None, None, None), Latency(1, 1, 1, 1)) == Difference(*[None] * 5)
-    assert Difference(None, 0.1, None, None, None).server_s is None
+    assert Difference(None, 0.1, None, None, None).explained is None
+
+
+def test_no_share_is_given_of_a_difference_of_next_to_nothing() -> None:
+    assert Difference(0.001, 0.0005, None, None, None).explained is None

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from nlqlib.artifacts import Record, Store
 from nlqlib.experiments import prefix_article, prefix_cost, prefix_figures
 from nlqlib.experiments import prefix_page as page
+from nlqlib.experiments.prefix_counted import HITS_AS_PLANNED
 from nlqlib.experiments.prompt_variants import COLD, DIVERSE, LEADING, PARTIAL, SCENARIOS, SHORT, WARM
 from nlqlib.experiments.study import Study
 from nlqlib.serving.target import open_target
@@ -68,6 +69,12 @@ def test_the_workload_says_what_is_drawn_and_what_is_scaled_down(
     assert "scaled down" in page.workload_sentence(local, records)
 
 
+def test_rules_are_listed_by_scenario_and_none_is_broken(records: list[Record]) -> None:
+    table = page.validity_table(records)
+    assert set(table["broken at"]) == {"—"}
+    assert table.loc[HITS_AS_PLANNED, "held"] == 6
+
+
 # ---- the price of a token --------------------------------------------------------------------------------
 
 
@@ -78,6 +85,7 @@ def test_a_computed_token_costs_about_what_the_article_shows_and_a_cached_one_ne
     assert found is not None and found.cached_s is not None
     assert found.computed_s == pytest.approx(117e-6, rel=0.1)
     assert abs(found.cached_s) < 0.05 * found.computed_s
+    assert found.cached_interval is not None and found.cached_interval.low < 0 < found.cached_interval.high
     assert len(prefix_cost.cost_table(records, twin)) == 2
     sentence = prefix_cost.cost_sentence(records, twin)
     assert "fitted to the article's prefill" in sentence and WARM in sentence and DIVERSE in sentence
@@ -85,11 +93,12 @@ def test_a_computed_token_costs_about_what_the_article_shows_and_a_cached_one_ne
 
 def test_a_cached_token_costs_its_kv_bytes_in_every_step(records: list[Record]) -> None:
     read = load("l4-qwen2.5-3b").step_time.kv_distinct_s
-    assert prefix_cost.gap_cost_s(records) == pytest.approx(read, rel=0.05)
+    assert prefix_cost.cached_cost_s(records, "itl") == pytest.approx(read, rel=0.05)
+    assert prefix_cost.cached_cost_s(records, "ttft") == pytest.approx(read, rel=0.5)
 
 
 def test_without_the_server_no_token_is_priced(local: Study) -> None:
-    assert prefix_cost.costs([]) is None and prefix_cost.gap_cost_s([]) is None
+    assert prefix_cost.costs([]) is None and prefix_cost.cached_cost_s([], "itl") is None
     assert "not observable here" in prefix_cost.cost_sentence([], local)
 
 
@@ -113,8 +122,8 @@ def test_the_articles_own_difference_is_shown_only_where_it_compares(
     records: list[Record], twin: Study, local: Study
 ) -> None:
     ours = prefix_cost.difference_table(records, twin)
-    assert ours.loc[f"article, {DIVERSE}", "client p50 later by (ms)"] == "+353"
-    assert ours.loc[f"article, {DIVERSE}", "= TTFT, server mean"] == "+172"
+    assert ours.loc[f"article, {DIVERSE}", "client p50 later by (ms)"] == "+353.0"
+    assert ours.loc[f"article, {DIVERSE}", "= TTFT, server mean"] == "+172.0"
     assert ours.loc[f"article, {DIVERSE}", "+ median less mean"] == "—"
     assert not any("article" in name for name in prefix_cost.difference_table(records, local).index)
     assert "2.1 and 1.4 times" in prefix_cost.difference_sentence(records, twin)
@@ -152,6 +161,13 @@ def test_every_request_is_drawn(records: list[Record], twin: Study) -> None:
     assert len(frame) == 150 + 60 + 60 + 80 + 40
     assert prefix_figures.requests_figure(records, twin).axes[0].get_xlim()[0] > 2
     assert prefix_figures.requests_alt(records, twin).count(" s") >= 5
+    assert "51 of 80" in prefix_figures.requests_reading(records)
+
+
+def test_each_figure_is_read_in_a_sentence_of_its_own(records: list[Record]) -> None:
+    assert prefix_figures.rates_reading(records).startswith("From 99.6% (warm shared prefix) to 0.0%")
+    assert "of the line" in prefix_figures.ttft_reading(records)
+    assert prefix_figures.ttft_reading([]) == "No time to first token is observable here."
 
 
 # ---- against the article ---------------------------------------------------------------------------------
@@ -182,5 +198,7 @@ def test_a_measured_endpoint_has_nothing_fitted(local: Study) -> None:
 def test_the_sentence_says_what_a_verdict_on_the_twin_means(
     records: list[Record], twin: Study, local: Study
 ) -> None:
-    assert "They are predictions" in prefix_article.article_sentence(records, twin)
+    said = prefix_article.article_sentence(records, twin)
+    assert "They are predictions" in said
+    assert "prefill would be 286 ms, +10.3% from the article's 259 ms" in said
     assert prefix_article.article_sentence(records, local).startswith("No number")

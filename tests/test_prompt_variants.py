@@ -21,6 +21,7 @@ from nlqlib.experiments.prompt_variants import (
     article_rate,
     inserted,
     schedule,
+    short_prompt,
     system_prompt,
 )
 from nlqlib.experiments.questions import load_questions
@@ -34,9 +35,9 @@ EVERY = (*SCENARIOS, SHORT)
 
 def making(scenario: str, block: int = 16) -> Making:
     if block == 128:
-        n = REQUESTS["quick"][scenario]
-        return Making(system_prompt(load_catalog(), 2), QUESTIONS[:4], n, 128, "s", 0)
-    system = system_prompt(load_catalog(), 0) if scenario == SHORT else FULL
+        system = short_prompt(load_catalog()) if scenario == SHORT else system_prompt(load_catalog(), 2)
+        return Making(system, QUESTIONS[:4], REQUESTS["quick"][scenario], 128, "s", 0)
+    system = short_prompt(load_catalog()) if scenario == SHORT else FULL
     return Making(system, QUESTIONS, REQUESTS["full"][scenario], block, "s", 0)
 
 
@@ -60,6 +61,12 @@ def test_a_shorter_prompt_leaves_out_worked_examples_and_nothing_else() -> None:
     shorter, shown = system_prompt(load_catalog(), 2), examples("baseline")
     assert FULL.startswith(shorter)
     assert shown[1].question in shorter and shown[2].question not in shorter
+
+
+def test_the_shortest_prompt_is_the_beginning_of_the_real_one() -> None:
+    shortest = short_prompt(load_catalog())
+    assert FULL.startswith(shortest) and len(shortest) < 0.6 * len(FULL)
+    assert "# The intent" in shortest and "# Rules" not in shortest
 
 
 @pytest.mark.parametrize("scenario", [DIVERSE, LEADING])

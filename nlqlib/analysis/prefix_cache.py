@@ -17,6 +17,8 @@ from scipy import stats as sp
 from nlqlib.analysis.stats import Interval
 
 _UNITS = np.array([1.0, 1e3, 1e3])  # tokens by the thousand, so that columns are of one size
+NOTHING_S = 0.02
+"""Of a difference of medians: less than one output token more or less on a GPU."""
 _NEARLY_EQUAL = 0.02
 """Cells whose prompts differ in length by less than this share do not tell cached tokens from fixed cost."""
 
@@ -200,9 +202,11 @@ class Difference:
     """What a median does beyond the mean: it follows the request in the middle, not all of them."""
 
     @property
-    def server_s(self) -> float | None:
-        """What the server's TTFT explains, as a share of the client's difference."""
-        return self.ttft_s / self.p50_s if self.ttft_s is not None and self.p50_s else None
+    def explained(self) -> float | None:
+        """What the server's TTFT explains, as a share of the difference; `None` of next to nothing."""
+        if self.ttft_s is None or self.p50_s is None or abs(self.p50_s) < NOTHING_S:
+            return None
+        return self.ttft_s / self.p50_s
 
 
 def difference(cell: Latency, base: Latency) -> Difference:

@@ -31,6 +31,7 @@ from nlqlib.experiments.prompt_variants import (
     Schedule,
     article_rate,
     schedule,
+    short_prompt,
     system_prompt,
 )
 from nlqlib.experiments.questions import load_questions, question_workload
@@ -195,7 +196,7 @@ def plan(study: Study, cell: Cell, server: ServerIdentity) -> Schedule:
     """What `cell` sends to `server`, under a salt that nobody used before, and what must be found of it."""
     run = "twin" if study.target.kind == "twin" else uuid.uuid4().hex
     making = Making(
-        system_prompt(study.catalog, cell.examples),
+        _system(study, cell),
         tuple(q.question for q in load_questions(SET)[: cell.questions]),
         cell.requests,
         block_size(server),
@@ -205,6 +206,11 @@ def plan(study: Study, cell: Cell, server: ServerIdentity) -> Schedule:
     found = schedule(cell.scenario, making)
     caching = str(server.engine_args.get("enable_prefix_caching")) != "False"
     return found if caching else replace(found, lookups=tuple(Lookup(f.tokens, 0) for f in found.lookups))
+
+
+def _system(study: Study, cell: Cell) -> str:
+    shorter = cell.scenario == SHORT
+    return short_prompt(study.catalog) if shorter else system_prompt(study.catalog, cell.examples)
 
 
 def request(study: Study, cell: Cell, chat: Chat, name: str) -> ChatRequest:

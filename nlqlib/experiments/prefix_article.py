@@ -11,7 +11,7 @@ from nlqlib.experiments.study import Study
 from nlqlib.experiments.sweep_rows import Records
 from nlqlib.twin.calibrate import Observation
 from nlqlib.twin.limits import EngineError
-from nlqlib.twin.model import load
+from nlqlib.twin.model import document, load
 
 NOTEBOOK = "08_prefix_cache"
 SECTION = "A Long Prompt Is Cheap Only When Reusable"
@@ -101,10 +101,35 @@ def article_sentence(records: Records, study: Study) -> str:
     )
     if study.target.kind != "twin":
         return text
+    return f"{text} {_given(study)} {_otherwise(study)}".rstrip()
+
+
+def _given(study: Study) -> str:
+    """What of the tables the twin was given, and so confirms nothing."""
     given = [name for name in (WARM, PARTIAL, DIVERSE, LEADING) if fitted(study, name, "prefill")]
     return (
-        f"{text} They are predictions: of these tables the twin's fit used prefill of {' and '.join(given)}, "
+        f"They are predictions: of these tables the twin's fit used prefill of {' and '.join(given)}, "
         "its terms outside the engine were read off the warm row, and hit rates are made to be the article's."
         " A partially shared prompt differs from a warm one by a question: that row could hardly come out "
         "otherwise."
+    )
+
+
+OTHER_MIX = "prefill, leading-unique"
+"""The twin's own prediction of that row, from prompts that all share the same part."""
+
+
+def _otherwise(study: Study) -> str:
+    """The same hit rate with every prompt partly shared, as the twin's document predicts it."""
+    try:
+        seen = document(study.target.declared.get("twin", ""))["observations"]
+    except EngineError:
+        return ""
+    row = next((o for o in seen if o["name"] == OTHER_MIX), None)
+    if row is None or row["value"] is None:
+        return ""
+    return (
+        "How a rate comes about matters: if all leading-unique prompts shared one and the same part, "
+        f"prefill would be {1e3 * row['value']:.0f} ms, {row['error']:+.1%} from the article's "
+        f"{1e3 * row['low']:.0f} ms."
     )

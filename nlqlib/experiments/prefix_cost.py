@@ -56,29 +56,29 @@ def article_cells() -> list[Cell]:
     ]
 
 
-def gap_cost_s(records: Records) -> float | None:
-    """Seconds that one cached token more adds to every gap between output tokens."""
+def cached_cost_s(records: Records, quantity: str) -> float | None:
+    """Seconds that one cached token more adds to `quantity` (`ttft`, `itl`): the two warm prompts alone."""
     long, short = of(records, WARM), of(records, SHORT)
     if long is None or short is None:
         return None
-    gaps = [r.value("itl", "mean") for r in (long, short)]
-    lengths = [r.value("prompt_tokens", "mean") for r in (long, short)]
-    if None in gaps or None in lengths or lengths[0] == lengths[1]:
+    times = [r.value(quantity, "mean") for r in (long, short)]
+    cached = [cached_tokens(r) for r in (long, short)]
+    if None in times or None in cached or cached[0] == cached[1]:
         return None
-    return (gaps[0] - gaps[1]) / (lengths[0] - lengths[1])  # type: ignore[operator]
+    return (times[0] - times[1]) / (cached[0] - cached[1])  # type: ignore[operator]
 
 
 def cost_table(records: Records, study: Study) -> pd.DataFrame:
     """Microseconds of a computed and of a cached prompt token, and the fixed part; the article's beside."""
     rows = {}
     if article_shown(study):
-        rows["article, its four rows"] = _cost_row(token_costs(article_cells()), len(article_cells()), None)
+        rows["article, its four rows"] = _cost_row(token_costs(article_cells()), [])
     n = sum(cell(r) is not None for r in records)
-    rows[f"{study.target.name}, {n} cells"] = _cost_row(costs(records), n, gap_cost_s(records))
+    rows[f"{study.target.name}, {n} cells"] = _cost_row(costs(records), records)
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("TTFT fitted over")
 
 
-def _cost_row(found: TokenCosts | None, n: int, gap_s: float | None) -> dict[str, str]:
+def _cost_row(found: TokenCosts | None, records: Records) -> dict[str, str]:
     worst = max((abs(r) for r in found.residuals_s), default=None) if found else None
     return {
         "computed token (µs)": _us(found.computed_s if found else None, ".1f"),
@@ -87,7 +87,8 @@ def _cost_row(found: TokenCosts | None, n: int, gap_s: float | None) -> dict[str
         "95 % interval ": _wide(found.cached_interval if found else None, ".2f"),
         "fixed (ms)": ms(found.fixed_s if found else None),
         "farthest cell (ms)": ms(worst),
-        "cached token in every gap (µs)": _us(gap_s, ".3f"),
+        "cached token, two warm lengths (µs)": _us(cached_cost_s(records, "ttft"), ".2f"),
+        "… and in every gap (µs)": _us(cached_cost_s(records, "itl"), ".3f"),
     }
 
 
@@ -107,7 +108,7 @@ def cost_sentence(records: Records, study: Study) -> str:
     text = f"A computed prompt token costs {US * found.computed_s:.0f} µs of TTFT"
     if found.cached_s is not None:
         text += f", a cached one {US * found.cached_s:.2f} µs"
-    text += f"{_wide_note(found)}. {_gap_sentence(records)}"
+    text += f"{_wide_note(found)}{_two_lengths(records)}. {_gap_sentence(records)}"
     if study.target.kind != "twin":
         return text.rstrip()
     given = " and ".join(n for n in (WARM, DIVERSE) if fitted(study, n, "prefill"))
@@ -122,16 +123,24 @@ def _wide_note(found: TokenCosts) -> str:
     return ", which cannot be told from nothing" if wide and wide.low <= 0 <= wide.high else ""
 
 
+def _two_lengths(records: Records) -> str:
+    """The price without the rest of the line, which bends: few tokens hide behind the weights' streaming."""
+    alone = cached_cost_s(records, "ttft")
+    return (
+        "" if alone is None else f"; the two warm prompts of different length alone give {US * alone:.2f} µs"
+    )
+
+
 def _gap_sentence(records: Records) -> str:
     """A cached token is read again in every decode step; what that adds up to over an answer."""
-    gap, warm = gap_cost_s(records), of(records, WARM)
+    gap, warm = cached_cost_s(records, "itl"), of(records, WARM)
     out = warm.value("output_tokens", "mean") if warm else None
     if gap is None or out is None:
         return ""
-    return (
-        f"It is not free: attention reads it for every output token, {US * gap:.3f} µs each time, "
-        f"{US * gap * (out - 1):.0f} µs over an answer of {out:.0f} tokens."
-    )
+    each = f"{US * gap:.3f} µs in every gap, {US * gap * (out - 1):.0f} µs over an answer of {out:.0f} tokens"
+    if gap <= 0:
+        return f"What it adds to decode cannot be seen here ({each})."
+    return f"It is not free later: attention reads it again for every output token, {each}."
 
 
 # ---- the client's difference -----------------------------------------------------------------------------
@@ -178,12 +187,12 @@ def difference_table(records: Records, study: Study) -> pd.DataFrame:
     """What the client's median gains over the warm scenario, term by term. Milliseconds."""
     rows = {
         apart.name: {
-            "client p50 later by (ms)": ms(apart.found.p50_s, "+,.0f"),
-            "= TTFT, server mean": ms(apart.found.ttft_s, "+,.0f"),
-            "+ decode, server mean": ms(apart.found.decode_s, "+,.0f"),
-            "+ outside both": ms(apart.found.outside_s, "+,.0f"),
-            "+ median less mean": ms(apart.found.statistic_s, "+,.0f"),
-            "TTFT explains": told(apart.found.server_s, ".0%"),
+            "client p50 later by (ms)": ms(apart.found.p50_s, "+,.1f"),
+            "= TTFT, server mean": ms(apart.found.ttft_s, "+,.1f"),
+            "+ decode, server mean": ms(apart.found.decode_s, "+,.1f"),
+            "+ outside both": ms(apart.found.outside_s, "+,.1f"),
+            "+ median less mean": ms(apart.found.statistic_s, "+,.1f"),
+            "TTFT explains": told(apart.found.explained, ".0%"),
         }
         for apart in (*(article_differences() if article_shown(study) else ()), *differences(records))
     }

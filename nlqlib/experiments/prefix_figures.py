@@ -1,24 +1,27 @@
 """The figures of the page on the prefix cache: hits as planned and counted, TTFT by tokens, every request."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from nlqlib import plots
+from nlqlib.analysis.prefix_cache import Cell
 from nlqlib.article import claim
 from nlqlib.experiments.captions import kinds, named
 from nlqlib.experiments.prefix_cost import article_cells, cell, cost_sentence, costs
 from nlqlib.experiments.prefix_page import (
     NOT_SEEN,
     counted_rate,
+    of,
     planned_rate,
     rates_sentence,
     scenario,
     study_cells,
+    whole,
 )
-from nlqlib.experiments.prompt_variants import ARTICLE_RATES, SHORT, article_rate
+from nlqlib.experiments.prompt_variants import ARTICLE_RATES, DIVERSE, LEADING, SHORT, article_rate
 from nlqlib.experiments.study import Study
 from nlqlib.experiments.sweep_page import article_shown
 from nlqlib.experiments.sweep_rows import Records, told
@@ -56,6 +59,15 @@ def rates_alt(records: Records, study: Study) -> str:
     return f"Prefix hit rate of each scenario on {named(study)}. {rows}. {rates_sentence(records)}"
 
 
+def rates_reading(records: Records) -> str:
+    """The span of hit rates, in one sentence."""
+    shown = [(rate, scenario(r)) for r in study_cells(records) if (rate := planned_rate(r)) is not None]
+    if not shown:
+        return "No scenario was measured."
+    (high, warm), (low, cold) = max(shown), min(shown)
+    return f"From {high:.1%} ({warm}) to {low:.1%} ({cold}) of the same prompt can be reused."
+
+
 # ---- TTFT ------------------------------------------------------------------------------------------------
 
 
@@ -73,22 +85,55 @@ def ttft_figure(records: Records, study: Study) -> Figure:
         ys = [1e3 * line.ttft_s(length - x, x) for x in ends]
         ax.plot(ends, ys, color=plots.GREY, lw=1.2, marker="", ls="--", label="_line")
     for i, one in enumerate(found):
-        style: Any = {"ls": "none", "marker": plots.MARKERS[i], "color": plots.PALETTE[i], "ms": 8}
-        ax.plot(one.computed, 1e3 * one.ttft_s, label=one.name, **style)
+        ax.plot(one.computed, 1e3 * one.ttft_s, ls="none", marker=plots.MARKERS[i], color=plots.PALETTE[i])
+    top = max(c.computed for c in found)
+    for near in _together(found, NEAR * top):
+        right = near[-1].computed > 0.8 * top
+        ax.annotate(
+            ", ".join(c.name for c in near), (near[-1].computed, 1e3 * near[0].ttft_s),
+            (-10, 0) if right else (10, -10), textcoords="offset points",
+            ha="right" if right else "left", va="center",
+        )  # fmt: skip
     if article_shown(study):
         theirs = article_cells()
         plots.article_points(ax, [c.computed for c in theirs], [1e3 * c.ttft_s for c in theirs], label=None)
-        ax.plot([], [], "D", mfc="none", mec="black", mew=1.5, ms=8, label=plots.ARTICLE_LABEL)
+        ax.text(0.02, 0.93, "open diamonds: article; dashed: the fitted line", transform=ax.transAxes)
     ax.set_xlim(left=-60)
     ax.set_ylim(bottom=0)
     plots.name_axes(ax, "computed prompt tokens", "TTFT, server mean", x_unit="per request", y_unit="ms")
-    ax.legend(frameon=False, loc="upper left", fontsize=9.5)
     return fig
+
+
+NEAR = 0.03
+"""Share of the axis within which points are named together."""
+
+
+def _together(found: Sequence[Cell], width: float) -> list[list[Cell]]:
+    """The cells in ascending order of computed tokens, those closer than `width` in one group."""
+    groups: list[list[Cell]] = []
+    for one in sorted(found, key=lambda c: c.computed):
+        if groups and one.computed - groups[-1][-1].computed < width:
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+    return groups
 
 
 def ttft_alt(records: Records, study: Study) -> str:
     """Alternative text of `ttft_figure`."""
     return f"TTFT over computed prompt tokens on {named(study)}. {cost_sentence(records, study)}"
+
+
+def ttft_reading(records: Records) -> str:
+    """How far the cells lie from a straight line."""
+    line, found = costs(records), [c for r in records if (c := cell(r)) is not None]
+    if line is None:
+        return "No time to first token is observable here."
+    far, name = max((abs(r), c.name) for r, c in zip(line.residuals_s, found, strict=True))
+    return (
+        f"TTFT grows with what is computed: all {len(found)} cells lie within {1e3 * far:.0f} ms of the "
+        f"line, farthest {name}."
+    )
 
 
 # ---- every request ---------------------------------------------------------------------------------------
@@ -113,11 +158,30 @@ def requests_figure(records: Records, study: Study) -> Figure:
     frame = requests_frame(records, study)
     fig = plots.strip(
         frame, "latency", by="scenario", unit="s", target=study.target.name, kind=kinds(study),
-        x="client E2E latency", article="article",
+        x="client E2E latency",
     )  # fmt: skip
+    medians = frame.groupby("scenario", sort=False)["article"].first()
+    for i, (name, median) in enumerate(medians.items()):
+        drawn = plots.article_points(fig.axes[0], [median], [i], label=None)
+        if drawn and name == DIVERSE:  # named where it stands alone
+            fig.axes[0].annotate(
+                plots.ARTICLE_LABEL, (median, i), (9, 0), textcoords="offset points", va="center"
+            )
     low, high = frame["latency"].min(), frame["latency"].max()
     fig.axes[0].set_xlim(low - 0.05 * (high - low), high + 0.15 * (high - low))
     return fig
+
+
+def requests_reading(records: Records) -> str:
+    """What a median stands for in the mixed scenario."""
+    lead = of(records, LEADING)
+    if lead is None:
+        return "The scenario that mixes cold and warm requests was not measured."
+    none, n = whole(lead)
+    return (
+        f"With the {LEADING} requests fall into two groups, {none} of {n} computed whole and the others "
+        "warm: a median lies in one of them, a mean in neither."
+    )
 
 
 def requests_alt(records: Records, study: Study) -> str:

@@ -4,10 +4,12 @@ From records alone; a dash is what was not seen.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pandas as pd
 
 from nlqlib.artifacts import Record
+from nlqlib.experiments import sweep_page
 from nlqlib.experiments.decomposition_page import ms, ratio
 from nlqlib.experiments.prompt_variants import (
     COLD,
@@ -140,6 +142,12 @@ def rates_table(records: Records) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("scenario")
 
 
+def rates_kind(study: Study) -> str:
+    """How the numbers of `rates_table` came about."""
+    engine = "a modelled engine's" if study.target.kind == "twin" else "the engine's own"
+    return f"planned by arithmetic on token ids, counted by {engine} counters"
+
+
 def equal(record: Record) -> str:
     """Whether the counters are the planned ones, to the token."""
     seen = counts(record)
@@ -240,6 +248,17 @@ def latency_sentence(records: Records) -> str:
         f"times; decode goes from {ms(kept, ',.0f')} to {ms(then, ',.0f')} ms "
         f"({told(ratio(then - kept, kept), '+.1%')})."
     )
+
+
+def validity_table(records: Records) -> pd.DataFrame:
+    """Each rule once, with the scenarios that broke it."""
+    return sweep_page.validity_table([_by_scenario(r) for r in records])
+
+
+def _by_scenario(record: Record) -> Record:
+    """The record under its scenario's name, where a sweep's has its concurrency."""
+    params = {**record.body["params"], "concurrency": scenario(record)}
+    return replace(record, body={**record.body, "params": params})
 
 
 def study_cells(records: Records) -> list[Record]:

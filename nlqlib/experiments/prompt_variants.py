@@ -38,11 +38,13 @@ VARIED = {
     DIVERSE: "each request has a line of its own in the middle of the system prompt",
     LEADING: "a line of its own desk leads every prompt; some desks ask once, some again",
     COLD: "one system prompt, but no block that an earlier request computed can be used",
-    SHORT: "as warm, with a prompt that leaves out worked examples",
+    SHORT: "as warm, with a prompt that ends before rules and worked examples",
 }
 """Scenario → how its prompts differ, in words."""
 WARMING_QUESTION = "Revenue by region"
 """Asked outside the measurement to put the shared beginning into the cache."""
+RULES_BEGIN = "# Which query_type"
+"""The heading of the first part that the shorter prompt leaves out."""
 CUTS_TRIED = 5
 """Places tried for a line in the middle, around the one that is wanted."""
 OFFICES = ("Leeds", "Porto", "Ghent", "Turin", "Malmö", "Graz", "Brno", "Cork", "Lyon", "Vigo")
@@ -126,6 +128,12 @@ class Making:
 def system_prompt(catalog: Catalog, shown: int | None = None) -> str:
     """The `baseline` system prompt with its first `shown` worked examples; `None`: all of them."""
     return filled((FOLDER / "baseline.md").read_text("utf-8"), catalog, examples("baseline")[:shown])
+
+
+def short_prompt(catalog: Catalog) -> str:
+    """The `baseline` system prompt up to its rules: less than half of it."""
+    text = (FOLDER / "baseline.md").read_text("utf-8")
+    return filled(text[: text.index(RULES_BEGIN)], catalog)
 
 
 def article_rate(scenario: str) -> float | None:
