@@ -358,3 +358,9 @@ def test_a_named_service_is_asked_and_its_points_carry_its_name(
     assert "a-key" not in "".join(p.read_text("utf-8") for p in (tmp_path / "kept").rglob("*.json*"))
     again = candidates.evaluated(study, [haiku], [str(four(tmp_path))], [], 2)
     assert record_of(again, "Haiku class").path == record.path, "shown from files when it is not named"
+
+
+def test_points_in_one_place_are_drawn_once_under_all_their_names() -> None:
+    one = candidates_page.Point("a", 1.0, None, 0.5, 0.4, 0.6)
+    drawn = candidates_page._together([one, replace(one, name="b"), replace(one, name="c", y=0.7)])
+    assert [p.name for p in drawn] == ["a = b", "c"]

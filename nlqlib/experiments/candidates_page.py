@@ -1,7 +1,7 @@
 """How the page on candidates shows them: one table, contracts and prices, two figures, from records alone."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import pandas as pd
@@ -174,6 +174,14 @@ def figure_points(
     return made
 
 
+def _together(points: Sequence[Point]) -> list[Point]:
+    """Points in one place as one, under all of their names: none hides another."""
+    places: dict[tuple[float, float], list[Point]] = {}
+    for p in points:
+        places.setdefault((p.x, p.y), []).append(p)
+    return [replace(same[0], name=" = ".join(p.name for p in same)) for same in places.values()]
+
+
 def _x(
     c: Candidate, record: Record, study: Study, axis: Axis
 ) -> tuple[float | None, tuple[float, float] | None]:
@@ -191,7 +199,7 @@ def trade_figure(
     """Final strict accuracy on `source` against latency or cost, both with 95 % intervals, and the gate."""
     what, unit = AXES[axis]
     fig, ax = plots.figure(study.target.name, kinds(study, "recordings"))
-    for i, p in enumerate(figure_points(found, candidates, study, source, axis)):
+    for i, p in enumerate(_together(figure_points(found, candidates, study, source, axis))):
         style: Any = {"color": plots.PALETTE[i % len(plots.PALETTE)]}
         ax.vlines(p.x, p.low, p.high, lw=1.4, **style)
         if p.x_interval:
