@@ -1,11 +1,15 @@
 """Rules for values: plain filters, values set against each other, and the better of several."""
 
+from dataclasses import replace
+
 from nlqlib.nlq.cue_board import Board, Match
 from nlqlib.nlq.cue_tags import Item
 
 
 def values(board: Board) -> None:
     """All rules of this module, in order."""
+    if board.codes.endswith("j"):  # womens and mens turnover, each
+        board.items[-1] = replace(board.items[-1], code="y")
     which_of(board)
     set_against(board)
     plain_filters(board)

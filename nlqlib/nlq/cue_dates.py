@@ -23,6 +23,29 @@ SHORT = {"ytd": "year", "mtd": "month", "qtd": "quarter", "wtd": "week", "today"
 ROUND = {"fortnight": (2, "week"), "half year": (6, "month"), "half a year": (6, "month")}
 ROUND |= {"dozen months": (12, "month"), "dozen weeks": (12, "week"), "dozen days": (12, "day")}
 """Stretches of time with a name of their own."""
+ORDINALS = [
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+    "eleventh",
+    "twelfth",
+    "thirteenth",
+    "fourteenth",
+    "fifteenth",
+    "sixteenth",
+    "seventeenth",
+    "eighteenth",
+    "nineteenth",
+    "twentieth",
+]
+ORDINALS += [""] * 9 + ["thirtieth"]
 
 
 Groups = Mapping[str, str | None]
@@ -64,13 +87,24 @@ def _slashed(m: Groups, text: str, catalog: Catalog) -> Point | None:
 
 
 def _day(m: Groups, text: str, catalog: Catalog) -> Point | None:
-    return _dated("day", _number(m["month"]), int(m["day"] or 1), _year_of(m.get("year"), catalog), catalog)
+    day = _ordinal(m["day"] or "1")
+    return _dated("day", _number(m["month"]), day, _year_of(m.get("year"), catalog), catalog)
+
+
+def _ordinal(text: str) -> int:
+    """31 for `31`, `31 st` and `thirty first`."""
+    digits = re.match(r"\d+", text)
+    if digits:
+        return int(digits[0])
+    tens, _, rest = text.rpartition(" ")
+    return {"": 0, "twenty": 20, "thirty": 30}[tens] + ORDINALS.index(rest) + 1
 
 
 def _days(m: Groups, text: str, catalog: Catalog) -> Point | None:
     """The 3rd to the 10th of June."""
     month, year = _number(m["month"]), _year_of(m.get("year"), catalog)
-    first, last = (_dated("day", month, int(m[name] or 1), year, catalog) for name in ("first", "last"))
+    said = (_ordinal(m[name] or "1") for name in ("first", "last"))
+    first, last = (_dated("day", month, day, year, catalog) for day in said)
     return Point(first.start, last.end, None, "day") if first and last and first.start < last.end else None
 
 
@@ -169,6 +203,20 @@ def _ago(m: Groups, text: str, catalog: Catalog) -> Point:
     return Point(begin, begin + 7 * DAY, None, unit) if unit == "week" else whole(unit, begin)
 
 
+def _ending(m: Groups, text: str, catalog: Catalog) -> Point | None:
+    """The year to 31 March 2025; the three months ending May 2024."""
+    found = point_at(m["outer"] or "", 0, catalog)
+    if found is None or found[1] != len(m["outer"] or ""):
+        return None
+    n, unit, end = count(m["n"] or "one"), m["unit"] or "day", found[0].end
+    if unit in ("day", "week"):
+        return Point(end - n * (7 if unit == "week" else 1) * DAY, end, None, unit)
+    months = n * {"month": 1, "quarter": 3, "year": 12}[unit]
+    first = back(end, "month", months)
+    begin = first if end.day == 1 else first.replace(day=min(end.day, 28))
+    return Point(begin, end, None, unit)
+
+
 def _yesterday(m: Groups, text: str, catalog: Catalog) -> Point:
     return whole("day", catalog.today - DAY)
 
@@ -196,6 +244,7 @@ MAKERS: dict[str, Callable[[Groups, str, Catalog], Point | None]] = {
     "last": _last,
     "this": _this,
     "ago": _ago,
+    "ending": _ending,
     "yesterday": _yesterday,
     "all": _all,
     "year": _year,

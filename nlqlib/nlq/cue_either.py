@@ -7,6 +7,11 @@ from nlqlib.nlq.cue_board import Board
 
 MANY = frozenset({"most", "fewest", "least", "more", "fewer", "less", "highest number of", "record"})
 """Superlatives that count what stands behind them; the others choose among it."""
+VERBS = re.compile(
+    r"use|buy|order|choose|prefer|like|place|shop|purchase|spend|visit|pick|want|pay|bought|used"
+    r"|ordered|chose|preferred|placed|spent|paid|come|came|give|gave|make|made"
+)
+"""What customers do."""
 
 
 def metric_or_dimension(board: Board) -> None:
@@ -19,9 +24,22 @@ def metric_or_dimension(board: Board) -> None:
             asked = re.search(r"WN?[DETU].*V$", board.codes[:at]) is not None and metrics > 0
             if asked and not metric:  # which channel do Corporate customers use
                 board.items[at] = replace(item, code="_")
+            if _acts(board, at, metrics):
+                board.items[at] = replace(item, code="_")
             if metric and _carries_only(board.codes[:at], board.codes[at + 1 :], metrics):
                 board.items[at] = replace(item, code="_")
     board.items = [item for item in board.items if item.code != "_"]
+
+
+def _acts(board: Board, at: int, metrics: int) -> bool:
+    """`the channel customers use most`, `how much do buyers spend`: no split by who does it."""
+    before = board.codes[:at]
+    told = metrics or "J" in board.codes or re.search("[DETUM]", before)
+    return (
+        bool(told)
+        and VERBS.fullmatch(board.items[at].following) is not None
+        and not re.search(r"[\^WNRajb+]$|[\^NW][JVN]*$", before)
+    )
 
 
 def item_words(board: Board, at: int) -> str:
@@ -33,7 +51,8 @@ def _carries_only(before: str, after: str, metrics: int) -> bool:
     """`orders from customers in the South`: the noun adds nothing to what is asked."""
     if before.endswith("V"):
         return metrics > 0 and not after.startswith("+")
-    return metrics > 0 and before.endswith("f") and "M" in before and not after.startswith("+M")
+    told = "M" in before or "J" in before
+    return (metrics > 0 or "J" in before) and before.endswith("f") and told and not after.startswith("+M")
 
 
 def _counts(board: Board, at: int, metrics: int) -> bool:
@@ -53,6 +72,8 @@ def _counts(board: Board, at: int, metrics: int) -> bool:
         return not after.startswith(("w", "W", "A", "^"))  # what were customers per region
     if core[-1:] in ("W", "R", "N", "j") or core[-2:] in ("^N", "W^", "Ra", "Rj"):
         return False
+    if last == "b" and after.startswith("wM") and _ranked_by(before):
+        return True
     if after.startswith(("w", "A", "W")) and not after.startswith("wV"):
         return bool(metrics) and last == "+"
     if re.match(r"\^(?!M?[1h])", after) and "M" not in before:

@@ -6,25 +6,31 @@ The catalog adds M (metric), D and E (dimension, singular and plural), X (a plur
 and A (a question word that asks for a dimension).
 """
 
-import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import permutations, product
+from itertools import permutations
 from typing import Any
 
 from nlqlib.nlq.catalog import Catalog, Dimension, fold
-from nlqlib.nlq.cue_text import tokens
+from nlqlib.nlq.cue_phrases import (
+    ARTICLES,
+    Phrase,
+    one_slip,
+    phrases_of,
+    plural,
+    plural_head,
+    singular,
+    words_of,
+)
 from nlqlib.paths import DATA
 
 ENGLISH = DATA / "english.toml"
+TRADE = DATA / "english_trade.toml"
 QUESTION_WORDS = frozenset({"where", "who", "why", "when", "what"})
-ARTICLES = frozenset({"a", "an", "the", "our", "their", "its"})
-"""Words that stand between others without meaning anything: left out of phrases and questions alike."""
 LONGEST = 9
-Phrase = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -47,32 +53,13 @@ class Lexicon:
         """What `words` can be; () when unknown."""
         return self.entries.get(words, ())
 
-
-def words_of(text: str) -> Phrase:
-    """The folded words of a phrase."""
-    return tuple(token.text for token in tokens(text) if token.text not in ARTICLES)
-
-
-def expanded(pattern: str) -> Iterator[str]:
-    """All phrases of `in (the|a) [short|long] run`: round brackets choose, square ones may be left out."""
-    parts = re.split(r"(\([^)]*\)|\[[^\]]*\])", pattern)
-    choices = [_choices(part) for part in parts]
-    for chosen in product(*choices):
-        yield " ".join("".join(chosen).split())
-
-
-def _choices(part: str) -> list[str]:
-    if part.startswith("("):
-        return part[1:-1].split("|")
-    return ["", *part[1:-1].split("|")] if part.startswith("[") else [part]
-
-
-def _phrases(text: str) -> Iterator[str]:
-    """The phrases of a block: a new one at every ` | ` outside brackets and at every line."""
-    for line in text.splitlines():
-        for pattern in re.split(r"\s\|\s(?![^(\[]*[)\]])", line):
-            if pattern.strip():
-                yield from expanded(pattern.strip())
+    def nearest(self, text: str) -> tuple[str, Entry] | None:
+        """The one word of the catalog that `text` is but for a slip of the finger, and what it stands for."""
+        if len(text) < 5:
+            return None
+        close = [phrase for word, phrase in self.trade.items() if one_slip(text, word)]
+        entries = {entry for phrase in close for entry in self.at(phrase) if entry.code in "MDEXV"}
+        return (close[0][0], entries.pop()) if len(entries) == 1 else None
 
 
 @lru_cache(maxsize=1)
@@ -80,7 +67,7 @@ def english() -> Mapping[Phrase, tuple[Entry, ...]]:
     """The closed words, by phrase."""
     found: defaultdict[Phrase, list[Entry]] = defaultdict(list)
     for code, value, text in _blocks(tomllib.loads(ENGLISH.read_text("utf-8"))):
-        for phrase in _phrases(text):
+        for phrase in phrases_of(text):
             key = tuple(word for word in phrase.split() if word not in ARTICLES)
             if key and all(entry.code != code for entry in found[key]):
                 found[key].append(Entry(code, value))
@@ -91,7 +78,7 @@ def _blocks(document: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
     """(code, value, phrases) of every block; the value is what stands behind the dot of its name."""
     for section, body in document.items():
         if "phrases" in body:
-            yield body["code"], section if body["code"] == "C" else None, body["phrases"]
+            yield body["code"], section if body["code"] == "C" or section == "noun" else None, body["phrases"]
         for name, inner in body.items():
             if name == "words":
                 yield from ((body["code"], word, phrases) for word, phrases in _turned(body))
@@ -112,9 +99,50 @@ def _built(key: int, holder: "_Held") -> Lexicon:
     _add_metrics(found, catalog)
     _add_dimensions(found, catalog)
     _add_values(found, catalog)
+    _add_trade(found)
+    _add_quotients(found, catalog)
     trade = {phrase[0]: phrase for phrase in found if len(phrase) == 1 and len(phrase[0]) >= 5}
     merged = {phrase: (*entries, *english().get(phrase, ())) for phrase, entries in found.items()}
     return Lexicon({**english(), **merged}, trade)
+
+
+def _add_trade(found: defaultdict[Phrase, list[Entry]]) -> None:
+    """What a trade calls its metrics and dimensions besides: phrases that the catalog itself leaves open."""
+    for kind, groups in tomllib.loads(TRADE.read_text("utf-8")).items():
+        for keys, text in groups.items():
+            name = _name_of(found, keys.split("|"), "M" if kind == "metric" else "D")
+            for phrase in dict.fromkeys(map(words_of, phrases_of(text) if name else ())):
+                if kind == "metric":
+                    _add_free(found, phrase, Entry("M", name))
+                else:
+                    _add_free(found, phrase, Entry("D", name))
+                    _add_free(found, plural_head(phrase), Entry("E", name))
+
+
+def _name_of(found: Mapping[Phrase, list[Entry]], keys: Iterable[str], code: str) -> str | None:
+    """The name that the first known of `keys` stands for."""
+    entries = (entry for key in keys for entry in found.get(words_of(key), ()) if entry.code in (code, "X"))
+    entry = next(entries, None)
+    return None if entry is None else entry.value[code == "D"] if entry.code == "X" else entry.value
+
+
+def _add_free(found: defaultdict[Phrase, list[Entry]], phrase: Phrase, entry: Entry) -> None:
+    """Add an entry for a phrase that has none yet."""
+    if phrase and not found.get(phrase):
+        found[phrase].append(entry)
+
+
+def _add_quotients(found: defaultdict[Phrase, list[Entry]], catalog: Catalog) -> None:
+    """`per order`, where some ratio is over orders: behind what stands above, the ratio is meant."""
+    ratios: defaultdict[Phrase, list[str]] = defaultdict(list)
+    for metric in catalog.metrics.values():
+        for other in catalog.metrics.values() if metric.kind == "ratio" else ():
+            if other.kind == "measure" and other.measures[0] == metric.measures[1]:
+                for text in (other.name, *other.synonyms):
+                    ratios[singular(words_of(text.replace("_", " ")))].append(metric.name)
+    for noun, names in ratios.items():
+        for front in (("per",), ("for", "each"), ("each",), ("on", "each")):
+            found[(*front, *noun)].append(Entry("÷", tuple(dict.fromkeys(names))))
 
 
 class _Held:
@@ -164,9 +192,9 @@ def _add_dimensions(found: defaultdict[Phrase, list[Entry]], catalog: Catalog) -
             _put(found, singular(phrase), Entry("D", dimension.name))
             if "of" in phrase[1:]:  # what kind of customers
                 _put(found, plural(phrase), Entry("D", dimension.name))
-                many = plural(_plural_head(phrase))
+                many = plural(plural_head(phrase))
             _put(found, many, Entry("E", dimension.name))
-            _put(found, _plural_head(phrase), Entry("E", dimension.name))
+            _put(found, plural_head(phrase), Entry("E", dimension.name))
         for word in _unnamed(dimension):
             _put(found, (word,), Entry("Z", dimension.name))
 
@@ -227,44 +255,3 @@ def _put(found: defaultdict[Phrase, list[Entry]], phrase: Phrase, entry: Entry) 
         found[phrase].append(Entry("X", (metric.value, entry.value)))
     elif not any(e.code in "MX" for e in found[phrase]) or entry.code == "V":
         found[phrase].append(entry)
-
-
-def plural(phrase: Phrase) -> Phrase:
-    """The phrase with its last word in the plural."""
-    *front, last = phrase
-    if last.endswith("y") and last[-2:-1] not in "aeiou":
-        return (*front, last[:-1] + "ies")
-    return (*front, last + ("es" if last.endswith(("s", "x", "ch", "sh")) else "s"))
-
-
-def singular(phrase: Phrase) -> Phrase:
-    """The phrase with its last word in the singular."""
-    *front, last = phrase
-    if last.endswith("ies") and len(last) > 4:
-        return (*front, last[:-3] + "y")
-    if last.endswith(("sses", "xes", "ches", "shes")):
-        return (*front, last[:-2])
-    return (
-        (*front, last[:-1])
-        if last.endswith("s") and not last.endswith(("ss", "us")) and len(last) > 3
-        else phrase
-    )
-
-
-def _plural_head(phrase: Phrase) -> Phrase:
-    """`types of customer` of `type of customer`."""
-    if "of" not in phrase[1:] and "for" not in phrase[1:]:
-        return plural(singular(phrase))
-    return (*plural(phrase[:1]), *phrase[1:])
-
-
-def one_slip(text: str, word: str) -> bool:
-    """Do they differ by one letter left out, put in, changed, or by two swapped?"""
-    if abs(len(text) - len(word)) > 1 or text[0] != word[0]:
-        return False
-    i = next(
-        (i for i, (a, b) in enumerate(zip(text, word, strict=False)) if a != b), min(len(text), len(word))
-    )
-    rest, other = text[i:], word[i:]
-    swapped = rest[:2] == other[:2][::-1] and rest[2:] == other[2:]
-    return rest[1:] == other or rest == other[1:] or rest[1:] == other[1:] or swapped

@@ -1,5 +1,6 @@
 """The rules in order, piece by piece: of a question that corrects itself the last piece wins."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ from nlqlib.nlq.cue_compare import values
 from nlqlib.nlq.cue_nouns import nouns
 from nlqlib.nlq.cue_numeric import in_unit, numbers_and_order
 from nlqlib.nlq.cue_rank import ranks
-from nlqlib.nlq.cue_tags import NUMBERS, Item
+from nlqlib.nlq.cue_tags import NUMBERS, Item, codes
 from nlqlib.nlq.cue_time import time
 
 RULES = (nouns, numbers_and_order, time, values, ranks)
@@ -47,9 +48,17 @@ def _bare_no(items: Sequence[Item]) -> list[Item]:
     return out
 
 
+def _instead(items: list[Item]) -> list[Item]:
+    """`by orders. Hmm, by profit instead`: a correction behind what it brings stands before it."""
+    match = re.search(r"[bf]?[\^N]*[MDEXVPGTUN](?:\+[MDEXVP])*C$", codes(items))
+    if match is None or items[-1].words != "instead" or match.start() == 0:
+        return items
+    return [*items[: match.start()], items[-1], *items[match.start() : -1]]
+
+
 def merged(items: Sequence[Item], catalog: Catalog, polar: bool = False) -> list[Fact]:
     """The facts of a question: of its pieces in order, where a later piece replaces what it speaks of."""
-    items = _bare_no(items)
+    items = _instead(_bare_no(items))
     for at in range(len(items) - 1, -1, -1):
         if items[at].code != "C":
             continue
@@ -108,7 +117,16 @@ def _renumbered(
     return out if out != before else None
 
 
+def _as_before(fact: Fact, before: list[Fact]) -> Fact:
+    """`excluding West, I mean East`: a corrected value is still left out."""
+    if fact.slot != "filter" or fact.rule != "filter":
+        return fact
+    ops = {f.value[1] for f in before if f.slot == "filter" and f.value[0] == fact.value[0]}
+    return replace(fact, value=(fact.value[0], "not_in", fact.value[2])) if ops == {"not_in"} else fact
+
+
 def _replaced(before: list[Fact], later: list[Fact]) -> list[Fact] | None:
+    later = [_as_before(fact, before) for fact in later]
     said = {fact.slot for fact in later}
     fields = {(fact.slot, fact.value[0]) for fact in later if fact.slot in ("filter", "threshold")}
     gone = {

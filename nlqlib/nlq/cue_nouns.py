@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from nlqlib.nlq.catalog import Catalog
 from nlqlib.nlq.cue_board import Board, Match, Values, joined
 from nlqlib.nlq.cue_either import metric_or_dimension
-from nlqlib.nlq.cue_lexicon import english, lexicon, words_of
+from nlqlib.nlq.cue_formulas import formulas, metric_called
+from nlqlib.nlq.cue_lexicon import english
 from nlqlib.nlq.cue_tags import Item, codes
 
 IDIOMS = ("top line", "bottom line")
@@ -15,7 +15,8 @@ IDIOMS = ("top line", "bottom line")
 def nouns(board: Board) -> None:
     """All rules of this module, in order."""
     superlative_words(board)
-    shares(board)
+    told_by_place(board)
+    formulas(board)
     counted(board)
     numbered_entities(board)
     lists_of_values(board)
@@ -36,52 +37,21 @@ def superlative_words(board: Board) -> None:
             (entry.value for entry in english().get((adjective,), ()) if entry.code == "J"), adjective
         )
         mark = replace(item, code="^", value=direction, words=adjective)
-        return [mark, replace(item, code="J", value=meaning, words=adjective)]
+        called = item.words if item.words.endswith(("er", "ers")) else adjective
+        return [mark, replace(item, code="J", value=meaning, words=called)]
 
     board.replace("=", split)
 
 
-def shares(board: Board) -> None:
-    """`what share of units came back`, `margin as a percentage of revenue`: the ratio over it."""
-
-    def ratio(m: Match) -> list[Item] | None:
-        whole = m["whole"][0]
-        over = whole.value[0] if whole.code == "X" else whole.value
-        part = m.one("part") or m.one("later")
-        name = ratio_over(board.catalog, over, part.value if part else None)
-        return None if name is None else [joined([m["y"][0], whole], "M", name)]
-
-    board.replace(r"(?P<part>M)[fw]*(?P<y>Y)[fq]*(?P<whole>[MX])", ratio)
-    board.replace(r"(?P<y>Y)[fq]*J?(?P<whole>[MX])(?:[wf]*(?P<later>M)|[wf]*J)?", ratio)
-
-    def percent(m: Match) -> list[Item] | None:
-        name = share_of(board.catalog, m["whole"][0].value)
-        return [joined(m.items, "M", name)] if name else None
-
-    board.replace(r"(?P<whole>M)%", percent)
-    board.items = [item for item in board.items if item.code != "%"]
-
-
-def share_of(catalog: Catalog, metric: str) -> str | None:
-    """The ratio whose numerator is `metric`: a margin of 30 % is a margin rate."""
-    known = catalog.metrics
-    if known[metric].kind != "measure":
-        return None
-    return next(
-        (n for n, m in known.items() if m.unit == "ratio" and m.measures[0] == known[metric].measures[0]),
-        None,
-    )
-
-
-def ratio_over(catalog: Catalog, whole: str, part: str | None = None) -> str | None:
-    """The ratio whose denominator is the measure of `whole`, with `part` above it where given."""
-    known = catalog.metrics
-    if known[whole].kind != "measure":
-        return None
-    over = [n for n, m in known.items() if m.unit == "ratio" and m.measures[1] == known[whole].measures[0]]
-    if part is not None:
-        over = [n for n in over if known[n].measures[0] in known[part].measures]
-    return over[0] if len(over) == 1 else None
+def told_by_place(board: Board) -> None:
+    """`how many flasks were sold in stores`: the verb before a place is a metric where nothing else is."""
+    if board.has("[MJ]") or board.all("threshold"):
+        return
+    for item in board.items:
+        verb = english().get((item.words.split(" ")[0],), ()) if item.code == "f" else ()
+        name = next((metric_called(board.catalog, e.value) for e in verb if e.code == "J"), None)
+        if name:
+            board.note("reserve", (name, False), "verb of a place", [item])
 
 
 def counted(board: Board) -> None:
@@ -93,12 +63,6 @@ def counted(board: Board) -> None:
         return [replace(item, code="M", value=names[0])] if names else None
 
     board.replace(r"q(?=[bj]|f?[jb])", metric)
-
-
-def metric_called(catalog: Catalog, words: str) -> str | None:
-    """The metric of the catalog whose name or synonym is `words`."""
-    found = lexicon(catalog).at(words_of(words))
-    return next((e.value if e.code == "M" else e.value[0] for e in found if e.code in "MX"), None)
 
 
 def idiom_metrics(board: Board) -> None:
@@ -147,7 +111,8 @@ def lists_of_values(board: Board) -> None:
         )
         return [joined([first, *m["join"], second], "V", value), *nouns_between]
 
-    board.replace(r"(?<=c)(?P<a>V)(?P<noun>[MXDE]?)(?P<join>[wf])(?P<b>V)", join)  # compare A with B
+    if board.has("c"):
+        board.replace(r"(?P<a>V)(?P<noun>[MXDE]?)(?P<join>[wf])(?P<b>V)", join)  # compare A with B
     board.take(r"(?P<a>V)(?P<noun>[MXDE]?)(?P<join>(?:[+/z]{1,2}w?[fbj]?)?)(?P<b>V)", join)
 
 
@@ -162,8 +127,12 @@ def missing_values(board: Board) -> None:
         board.note("filter", (m["d"][0].value, op, ()), "missing values", m.items)
         return []
 
+    board.items = [
+        replace(i, code="!") if i.code == "x" and i.words.endswith((" no", " without")) else i
+        for i in board.items
+    ]
     board.replace(r"[fx!]+Z[DE]?|Z", lambda m: _unnamed(board, m))
-    board.replace(r"[x!][MXfwaA]*(?:!a?k?(?P<d>[DE])k?)", lambda m: noted("not_null", m))
+    board.replace(r"[x!][MXDEfwaA]*(?:!a?k?(?P<d>[DE])k?)", lambda m: noted("not_null", m))
     board.replace(r"[x!][MXfwaA]*(?:u(?P<d>[DE])|(?P<e>[DE])u)", lambda m: _excluded_missing(board, m))
     board.replace(
         r"(?:f[DE]w?)?![aw]?k?(?P<d>[DE])k?(?![VzN])",
@@ -171,7 +140,7 @@ def missing_values(board: Board) -> None:
     )
     board.replace(r"(?:[wfA]+)?(?:u(?P<d>[DE])|(?P<e>[DE])u)", lambda m: _missing(board, m))
     board.replace(r"(?:[wfA]+)?k(?P<d>[DE])|[wfA]*w(?P<e>[DE])k", lambda m: _known(board, m))
-    board.replace(r"(?:f(?P<head>[MDE]))?(?P<w>w)(?P<d>D)(?![VMzN])", lambda m: _having(board, m))
+    board.replace(r"(?:f(?P<head>[MDE]))?(?P<w>w+)(?P<d>D)(?![VMzN])", lambda m: _having(board, m))
     board.replace(r"(?P<d>[DE])k", lambda m: noted("not_null", m) if m.codes_before()[-1:] != "b" else None)
     board.items = [item for item in board.items if item.code not in "uk"]
 
@@ -195,7 +164,7 @@ def _excluded_missing(board: Board, m: Match) -> list[Item]:
 def _having(board: Board, m: Match) -> list[Item] | None:
     """`orders that have a region`: not_null, where some have none."""
     dimension = m["d"][0].value
-    said = m["w"][0].words.split()[-1:] in (["have"], ["has"], ["had"])
+    said = m["w"][-1].words.split()[-1:] in (["have"], ["has"], ["had"])
     if not said or not board.catalog.dimensions[dimension].nullable:
         return None
     board.note("filter", (dimension, "not_null", ()), "missing values", m.items)
@@ -220,7 +189,7 @@ def head_nouns(board: Board) -> None:
         return [joined(m.items, "V", value.value)] if _names(noun, value.value.dimension) else None
 
     board.replace(r"(?P<v>V)(?P<n>[DE])", own)
-    board.replace(r"(?<![bjW^R])(?P<n>[DE])(?P<v>V)", own)
+    board.replace(r"(?<![bjW^R])(?P<n>[DE])w?(?P<v>V)", own)
 
     def carried(m: Match) -> list[Item] | None:
         others = sum(item.code in "MJ" for item in (*m.before, *m.after))
@@ -230,7 +199,9 @@ def head_nouns(board: Board) -> None:
     board.replace(r"(?P<v>(?P<p>[fzx!Iw]b?|[+/])?V)M(?!\+)", carried)
 
     def other(m: Match) -> list[Item] | None:
-        return m["v"] if any(item.code == "M" for item in (*m.before, *m.after)) else None
+        others = (*m.before, *m.after)
+        ranked = any(i.code in "^R" for i in others) and not any(i.code in "DETUA" for i in others)
+        return m["v"] if any(item.code in "MJ" for item in others) and not ranked else None
 
     board.replace(r"(?<![\^NWR])(?P<v>[fx!]+V)[DE]", other)
     board.replace(r"(?<![\^NWR])f(?:E)(?P<v>f+V)", other)
@@ -252,7 +223,7 @@ def exclusions(board: Board) -> None:
 
     def scoped(m: Match) -> list[Item] | None:
         noun, value = m["n"][0], m["v"][0]
-        ordered = board.has("[od]") and not board.has("[bj][DETU]")  # only rows can be put in order
+        ordered = not board.has("[bj][DETU]")  # all channels but one are rows where nothing else is
         return _but(m["rest"]) if _names(noun, value.value.dimension) and not ordered else None
 
     def meant(m: Match) -> list[Item]:
@@ -263,5 +234,12 @@ def exclusions(board: Board) -> None:
     board.replace(r"(?P<rest>[jb]+[DE])(?P<x>O[fa]*V)", lambda m: [*m["rest"], *_but(m["x"])])
     board.items = [item for item in board.items if item.code != "O"]
     board.replace(r"f*a(?P<n>[DE])(?P<rest>[x!][fa]*(?P<v>V))", scoped)
+
+    def label(m: Match) -> list[Item] | None:
+        own = _names(m["n"][0], m["v"][0].value.dimension)
+        split = board.has("[bjG][DETU]|G|t")
+        return m["rest"] if own and split else None
+
+    board.replace(r"(?<![bjaW^RN])(?P<n>[DE])(?P<rest>[x!]+[fab]*(?P<v>V))", label)
     board.replace(r"[x!]+[fabw]*V(?:[+/][x!]?V)*p?", noted)
     board.replace(r"V(?:[+/]V)*p", noted)

@@ -24,8 +24,10 @@ UNITS = [
     "fourteen",
     "fifteen",
     "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
 ]
-UNITS += ["seventeen", "eighteen", "nineteen"]
 TENS = {
     "twenty": 20,
     "thirty": 30,
@@ -132,6 +134,8 @@ def _spelled(tokens: Sequence[Token], at: int) -> tuple[float, int]:
 
 def _scaled(value: float, tokens: Sequence[Token], at: int) -> tuple[float, int]:
     """`value` times the scales that follow, and what is added after a hundred or a thousand."""
+    if _word(tokens, at) == "and" and _word(tokens, at + 1) == "a" and _word(tokens, at + 2) in FRACTIONS:
+        value, at = value + FRACTIONS[_word(tokens, at + 2)], at + 3
     while _word(tokens, at) in SCALES:
         value, at = value * SCALES[_word(tokens, at)], at + 1
     if value >= 100 and _word(tokens, at - 1) in ("hundred", "thousand"):
@@ -146,9 +150,14 @@ def fraction_at(tokens: Sequence[Token], at: int) -> Number | None:
     """`half`, `a tenth`, `one in ten`, where a condition stands before it."""
     words = [_word(tokens, at + i) for i in range(3)]
     first = at + (words[0] in ("a", "one"))
-    if words[0] == "one" and words[1] in ("in", "out") and words[2] != "of":
-        found = _plain(tokens, at + 2)
-        return Number(1 / found[0], "Q", at, found[1]) if found and found[0] else None
+    first_of = _plain(tokens, at)
+    if first_of and _word(tokens, first_of[1]) in ("in", "out"):  # one in ten, two out of every hundred
+        other = first_of[1] + 1
+        while _word(tokens, other) in ("of", "every", "each"):
+            other += 1
+        found = _plain(tokens, other)
+        if found and first_of[0] < found[0] < 1_900:
+            return Number(first_of[0] / found[0], "Q", at, found[1])
     part = FRACTIONS.get(_word(tokens, first))
     return Number(part, "Q", at, first + 1) if part else None
 

@@ -1,8 +1,10 @@
 """Rules for numbers and order: caps in rows, thresholds on metrics, sorting words, cues denied."""
 
+from dataclasses import replace
+
 from nlqlib.nlq.catalog import Catalog
 from nlqlib.nlq.cue_board import Board, Match
-from nlqlib.nlq.cue_nouns import metric_called, ratio_over, share_of
+from nlqlib.nlq.cue_formulas import metric_called, ratio_over, share_of
 from nlqlib.nlq.cue_tags import NUMBERS, Item
 
 FLIPPED = {"gt": "lte", "gte": "lt", "lt": "gte", "lte": "gt"}
@@ -26,7 +28,7 @@ def row_limits(board: Board) -> None:
         return []
 
     board.replace(r"[fi1w]*(?P<n>N)l(?=f?[bj]|f[DE])", lambda m: [] if m["n"][0].value == 1 else None)
-    board.replace(r"[fis>!w]*[1\^i>]?(?P<n>N)l(?:[fs]*)", noted)
+    board.replace(r"[fis>!w]*(?:(?<![\^J])1|[\^i>])?(?P<n>N)l(?:[fs]*)", noted)
     board.replace(r"[fis1>\^w]*l[fisd1>]*(?P<o>N)(?![DEMXTU])", noted)
     board.replace(r"[\^1]l", noted)
     board.replace(r"(?:i[\^1]?|1)(?P<n>N)(?![DEMXTUVJ\^])", noted)
@@ -48,7 +50,11 @@ def thresholds(board: Board) -> None:
         metric = _as_metric(board, m["ahead"][0])
         return one(m) if metric and _fits(board, metric.value, m["n"][0]) else None
 
+    def flipped(m: Match) -> list[Item]:
+        return [replace(m.items[-1], value=FLIPPED[m.items[-1].value], start=m.items[0].start)]
+
     number = f"[{NUMBERS}]"
+    board.replace(rf"[x!]>(?={number})", flipped)
     ahead, behind = r"(?P<ahead>(?:[MJ][wvf]{0,2})?)", r"(?P<behind>(?:[fq]{0,2}[MJ])?)"
     board.replace(rf"w?{ahead}w?B(?P<n>{number})[+f/]?(?P<k>{number}){behind}", between)
     board.replace(rf"w?(?P<ahead>M[wvf]*)(?P<n>{number})(?P<to>f)(?P<k>{number})", between)
@@ -79,6 +85,9 @@ def _threshold_metric(
     far = [item for item in (*reversed(m.before), *m.after) if item.code == "M"]
     named = [metric for item in (*near, *far) if (metric := _as_metric(board, item))]
     fitting = [item for item in named if _fits(board, item.value, number)]
+    sold = next((item for item in (*near, *m.before, *m.after) if item.code == "J"), None)
+    if not fitting and sold and number.code == "K" and metric_called(board.catalog, "sales"):
+        return replace(sold, code="M", value=metric_called(board.catalog, "sales"))
     return fitting[0] if fitting else None
 
 

@@ -4,16 +4,23 @@ import re
 from dataclasses import replace
 
 from nlqlib.nlq.cue_board import Board, Match
-from nlqlib.nlq.cue_nouns import metric_called
+from nlqlib.nlq.cue_formulas import metric_called
 from nlqlib.nlq.cue_tags import Item
 
 SINGULAR = "DTA"
 DEFAULT = 5
-PLURAL_VERBS = frozenset({"are", "were", "have", "do"})
+PLURAL_VERBS = re.compile(
+    r"are|were|have|do|sell|make|bring|earn|generate|lead|perform|get|cost|see|show|contribute"
+    r"|attract|account|need|lose|come|lag|rank|produce|drive|grow|spend|buy|order|return|stand|take"
+    r"|did"
+)
+SINGLES = frozenset({"winner", "champion", "leader", "loser", "laggard", "star", "crown"})
+"""Nouns for a single one."""
 
 
 def ranks(board: Board) -> None:
     """All rules of this module, in order."""
+    outdone(board)
     adjectives(board)
     counted_values(board)
     rank_all(board)
@@ -21,6 +28,16 @@ def ranks(board: Board) -> None:
     time_buckets(board)
     splits(board)
     leftover(board)
+
+
+def outdone(board: Board) -> None:
+    """`more orders than the others` is the most of them."""
+
+    def most(m: Match) -> list[Item]:
+        return [replace(m.items[0], code="^"), *m["what"]]
+
+    board.replace(r"m(?P<what>[MJX]{0,2})~", most)
+    board.items = [item for item in board.items if item.code != "~"]
 
 
 def adjectives(board: Board) -> None:
@@ -171,7 +188,8 @@ def _limit(board: Board, entity: Item | None) -> None:
         board.note("limit", int(numbers[0].value), "ranking", [numbers[0]])
         return
     alone = entity is None or (entity.code in SINGULAR and (board.has(r"\^") or not board.has("R")))
-    one = alone or single or bool(board.all("rank among"))
+    named = any(item.code == "^" and item.words.split()[0] in SINGLES for item in board.items)
+    one = alone or single or named or bool(board.all("rank among"))
     board.note("limit", 1 if one else DEFAULT, "ranking default", [entity] if entity else [])
 
 
@@ -181,7 +199,7 @@ def _asks_for_one(board: Board, entity: Item) -> bool:
     if asked is None or entity.code not in "EU" or asked.words == "which ones":
         return False
     if asked.start < entity.start:
-        return asked.words == "which of" and entity.following not in PLURAL_VERBS
+        return asked.words == "which of" and not PLURAL_VERBS.fullmatch(entity.following)
     return board.codes[:1] in ("f", "a") and re.match(r"[^DETU]*f[aWN]*[DETU]", board.codes) is not None
 
 
@@ -208,6 +226,8 @@ def splits(board: Board) -> None:
         return []
 
     board.replace(r"[bjWaf]*(?P<d>[DE])", noted)
+    if board.all("threshold") and not any(board.all(slot) for slot in ("dimension", "rank", "grain")):
+        board.replace(r"^(?P<d>A)", noted)  # where did AOV exceed 400 dollars
 
 
 def leftover(board: Board) -> None:

@@ -4,44 +4,22 @@ The longest phrase wins; where one phrase can be two things, its neighbours deci
 word that nothing explains is an item `?`.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from nlqlib.nlq.catalog import Catalog
-from nlqlib.nlq.cue_lexicon import ARTICLES, LONGEST, Entry, Lexicon, lexicon, one_slip
+from nlqlib.nlq.cue_lexicon import LONGEST, Entry, Lexicon, lexicon
 from nlqlib.nlq.cue_numbers import Number, fraction_at, number_at
 from nlqlib.nlq.cue_periods import Period, periods
+from nlqlib.nlq.cue_phrases import ARTICLES
 from nlqlib.nlq.cue_text import Token
 
 NUMBERS = "NKQ"
-NOUNS = "MDEXV"
-_POSSESSIVE = frozenset(
-    ["my", "our", "your", "the", "this", "their", "his", "her", "next", "upcoming", "tomorrows", "todays"]
-)
-_DOCUMENTS = frozenset(
-    [
-        "report",
-        "reports",
-        "update",
-        "summary",
-        "overview",
-        "newsletter",
-        "email",
-        "digest",
-        "planning",
-        "budget",
-        "plan",
-        "accounts",
-        "close",
-        "dashboard",
-        "deck",
-        "slides",
-        "slide",
-        "presentation",
-        "paper",
-        "document",
-    ]
+_PAPER = re.compile(
+    r"(my|our|your|the|this|their|his|her|next|upcoming|tomorrows|todays) (reports?|update|summary|close|deck"
+    r"|overview|newsletter|email|digest|planning|budget|plan|accounts|dashboard|slides?|presentation|paper)"
 )
 
 
@@ -75,8 +53,7 @@ class _Tagger:
         self.tokens = tokens
         self.catalog = catalog
         self.lexicon: Lexicon = lexicon(catalog)
-        self.periods: dict[int, Item] = {}
-        self.values: dict[int, int] = {}
+        self.periods, self.values = {}, {}
         self.values = self._values()
         self.periods = self._periods()
         self.found: list[Item] = []
@@ -98,20 +75,24 @@ class _Tagger:
         phrase = self._phrase(at)
         number = self._number(at)
         if number and (phrase is None or phrase.end <= number.end):
-            return Item(number.code, number.value, at, number.end, self._words(at, number.end))
+            return Item(
+                number.code,
+                number.value,
+                at,
+                number.end,
+                " ".join(t.text for t in self.tokens[at : number.end]),
+            )
         if phrase:
             return phrase
-        if self.tokens[at].text in ARTICLES or not self.tokens[at].text.isalnum():
-            return Item(".", None, at, at + 1)
-        return self._misspelt(at) or Item("?", None, at, at + 1, self.tokens[at].text)
+        word = self.tokens[at].text
+        idle = Item(".", None, at, at + 1) if word in ARTICLES or not word.isalnum() else None
+        return idle or self._misspelt(at) or Item("?", None, at, at + 1, word)
 
     def _number(self, at: int) -> Number | None:
         behind = bool(self.found) and self.found[-1].code in ">B" and self.found[-1].end == at
         number = number_at(self.tokens, at)
-        return number or (fraction_at(self.tokens, at) if behind else None)
-
-    def _words(self, start: int, end: int) -> str:
-        return " ".join(token.text for token in self.tokens[start:end])
+        part = fraction_at(self.tokens, at) if behind else None
+        return part if part and (number is None or part.end > number.end) else number
 
     def _phrase(self, at: int) -> Item | None:
         """The longest phrase that begins at word `at` and can be something here."""
@@ -143,7 +124,8 @@ class _Tagger:
         return sorted(found, key=lambda f: -len(f[0]))
 
     def _chosen(self, entries: Sequence[Entry], at: int, end: int) -> Entry | None:
-        return next((entry for entry in entries if self._fits(entry, entries, at, end)), None)
+        idle = Entry(".") if end == at + 1 and any(entry.code == "^" for entry in entries) else None
+        return next((entry for entry in entries if self._fits(entry, entries, at, end)), idle)
 
     def _fits(self, entry: Entry, entries: Sequence[Entry], at: int, end: int) -> bool:
         """Can a phrase that could be `entries` be this `entry` here?"""
@@ -153,6 +135,13 @@ class _Tagger:
             return self._fits_number(entry, also, at, end)
         if "." in also and entry.code in "DEMV":
             return self._fits_common(entry, before, end)
+        if entry.code in "-÷^":
+            return self._fits_formula(entry, before, at, end)
+        word = self.tokens[at]
+        if entry.code == "w" and word.text == "who":
+            return bool(self.found) and not word.apart  # who has the most orders
+        if entry.code == "x" and word.text == "save" and end == at + 1:
+            return any(e.code == "V" for e in self._entries_at(end))
         if entry.code == "b":
             return self._fits_split(also, before, at, end)
         if entry.code == "V":
@@ -186,6 +175,23 @@ class _Tagger:
         subject = not before and any(e.code in "wA^" for e in self._entries_at(end))
         return named or subject or (before != "" and before in "bjW^NRaV")
 
+    def _fits_formula(self, entry: Entry, before: str, at: int, end: int) -> bool:
+        """`less` between two metrics, `per order` behind what is above; superlatives."""
+        if entry.code == "-":
+            return before in ("M", "J") and any(e.code in "MXJ" for e in self._entries_at(end))
+        if entry.code == "÷":
+            above = [self._measure(item) for item in self.found[-4:] if item.code in "MJ"]
+            return any(self.catalog.metrics[name].measures[0] in above for name in entry.value)
+        beside = self.lexicon.at((self.tokens[end].text,)) if end < len(self.tokens) else ()
+        return end - at > 1 or not beside or any(e.value != "noun" for e in beside)
+
+    def _measure(self, item: Item) -> str | None:
+        """The measure that a metric, or an adjective that stands for one, is."""
+        entries = self.lexicon.at(tuple(str(item.value).split())) if item.code == "J" else ()
+        name = item.value if item.code == "M" else next((e.value for e in entries if e.code == "M"), "")
+        known = self.catalog.metrics.get(str(name))
+        return known.measures[0] if known else None
+
     def _fits_split(self, also: str, before: str, at: int, end: int) -> bool:
         """`segment by`, `broken by` and `between` split only where no noun, value or number is meant."""
         first = "".join(e.code for e in self.lexicon.at((self.tokens[at].text,)))
@@ -197,8 +203,8 @@ class _Tagger:
 
     def _document(self, at: int, end: int) -> bool:
         """`my weekly report` is a paper, no weekly series."""
-        named = end < len(self.tokens) and self.tokens[end].text in _DOCUMENTS
-        return named and at > 0 and self.tokens[at - 1].text in _POSSESSIVE
+        beside = (*self.tokens[max(at - 1, 0) : at], *self.tokens[end : end + 1])
+        return _PAPER.fullmatch(" ".join(token.text for token in beside)) is not None
 
     def _number_next(self, at: int, strict: bool = False) -> bool:
         """Does a number begin at word `at`, articles aside? `strict`: money or a share."""
@@ -239,6 +245,8 @@ class _Tagger:
         )
 
     def _entries_at(self, at: int) -> Sequence[Entry]:
+        while at < len(self.tokens) and self.tokens[at].text in ARTICLES:
+            at += 1
         if at >= len(self.tokens):
             return ()
         return next((e for words, _ in self._spellings(at) if (e := self.lexicon.at(words))), ())
@@ -281,18 +289,9 @@ class _Tagger:
 
     def _misspelt(self, at: int) -> Item | None:
         """A word of the catalog with one slip of the finger."""
-        text = self.tokens[at].text
-        if len(text) < 5:
-            return None
-        close = [phrase for word, phrase in self.lexicon.trade.items() if one_slip(text, word)]
-        entries = {entry for phrase in close for entry in self.lexicon.at(phrase) if entry.code in "MDEXV"}
-        if len(entries) != 1:
-            return None
-        entry = entries.pop()
-        return Item(entry.code, entry.value, at, at + 1, close[0][0])
+        found = self.lexicon.nearest(self.tokens[at].text)
+        return Item(found[1].code, found[1].value, at, at + 1, found[0]) if found else None
 
 
 def _located(period: Period, starts: dict[int, int], n: int) -> Item | None:
-    first = starts[period.begin]
-    end = starts.get(period.stop + 1, n)
-    return Item("P", period, first, end)
+    return Item("P", period, starts[period.begin], starts.get(period.stop + 1, n))

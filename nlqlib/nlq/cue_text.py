@@ -29,6 +29,7 @@ _WORD = re.compile(
     rf"""
     (?P<iso>\d{{4}}-(?:\d\d-\d\d|\d\d|q[1-4])(?![\d-])|\d{{1,2}}/\d{{1,2}}/\d{{4}})
   | (?P<to>\.\.\.?(?=\s*\d) | (?<=\w)\s*[-–—]\s*(?={_DATELIKE}))
+  | (?P<yy>(?<![\w'])'(?:1[5-9]|2\d|3[0-5])(?![\w'%.,]*\w))
   | (?P<number>(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)?|\.\d+)
   | (?P<part>q[1-4]|h[12])(?![a-z])
   | (?P<word>[^\W\d_]+(?:'[^\W\d_]+)*'?)
@@ -50,6 +51,8 @@ class Token:
     """The text without a possessive: `year` of `year's`; empty where there is none."""
     apart: bool = False
     """Does a comma, a colon or the end of a sentence stand before it?"""
+    mark: str = ""
+    """The signs between it and the word before, without spaces."""
 
 
 def tokens(question: str, mixed: bool = False) -> tuple[Token, ...]:
@@ -60,7 +63,9 @@ def tokens(question: str, mixed: bool = False) -> tuple[Token, ...]:
     for match in _WORD.finditer(text):
         token = _token(match, text, places)
         if token is not None:
-            found.append(replace(token, apart=any(c in text[last : match.start()] for c in ",;:.?!\n")))
+            signs = text[last : match.start()]
+            mark = "".join(c for c in signs if c == "\n" or not c.isspace())
+            found.append(replace(token, apart=any(c in signs for c in ",;:.?!\n"), mark=mark))
             last = match.end()
     return tuple(found)
 
@@ -86,6 +91,8 @@ def _token(match: re.Match[str], text: str, places: list[int]) -> Token | None:
             return None
         word = "to"
     base = ""
+    if kind == "yy":  # '24
+        word = f"20{word[1:]}"
     if kind == "word":
         base = word.removesuffix("'").removesuffix("'s") if "'" in word else ""
         word = word.replace("'", "")
@@ -116,7 +123,7 @@ _ORDER = re.compile(
       (?:ignor\w+|disregard\w*|forget\w*|overrid\w+|bypass\w*|neglect)\s+(?:\w+\s+){0,4}?
         (?:instructions?|prompts?|rules?|guidelines?|guardrails?|schema|context|(?:the\s+)?(?:above|previous)\b)
     | you\s+are\s+(?:now\s+)?(?:an?|the|in)\b | act\s+as\b | pretend\b | jailbreak | system\s+prompt
-    | (?:system|assistant|user|developer|admin)\s*:
+    | (?:system|assistant|developer|admin)\s*:
     | (?:respond|reply|answer)\s+(?:only\s+)?(?:with|in|as)\b | query_?type | top_n_by_metric | time_series
     | (?:reveal|print|repeat|output)\s+(?:your|the)\s+(?:system|prompt|instructions?|rules?)
     | (?:new|updated?)\s+(?:instructions?|rules?)\s*: | as\s+an?\s+ai\b

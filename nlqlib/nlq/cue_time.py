@@ -1,10 +1,15 @@
 """Rules for time: the period, the unit a question splits by, trends, and units that are compared."""
 
+import re
 from dataclasses import replace
 
 from nlqlib.nlq.cue_board import Board, Match
 from nlqlib.nlq.cue_periods import Period
 from nlqlib.nlq.cue_tags import Item
+from nlqlib.nlq.cue_text import MONTHS
+
+DATED = re.compile(rf"\d{{4}}$|q[1-4]$|h[12]$|(?:{'|'.join(MONTHS)})$")
+"""What the two years 2023 and 2024 are called by."""
 
 
 def time(board: Board) -> None:
@@ -16,6 +21,7 @@ def time(board: Board) -> None:
 
 def compared_periods(board: Board) -> None:
     """`2023 versus 2024`, `each of the last six months`: the periods together, split by their unit."""
+    board.replace(r"(?<![\^R])f?NU(?=P)", lambda m: [] if DATED.match(m.items[-1].following) else None)
     listed = any(item.code == "V" and len(item.value.names) > 1 for item in board.items)
     set_apart = not listed and board.has("[ycm]")
     parts = max((item.value.parts for item in board.items if item.code == "P"), default=1)

@@ -13,6 +13,7 @@ from typing import Any
 from nlqlib.nlq.catalog import Catalog
 from nlqlib.nlq.cue_assemble import assemble
 from nlqlib.nlq.cue_board import Board, Fact
+from nlqlib.nlq.cue_clauses import asking
 from nlqlib.nlq.cue_merge import merged
 from nlqlib.nlq.cue_tags import Item, tagged
 from nlqlib.nlq.cue_text import Token, tokens
@@ -51,11 +52,15 @@ def read(question: str, catalog: Catalog) -> Reading:
     """The intent that the words of `question` make, by rules alone. Never raises for any text."""
     if len(question) > MAX_QUESTION_CHARS:
         return Reading(None, (), (), (), "the question is too long to be read")
-    found = _read(question, tokens(question), catalog)
-    mixed = tokens(question, mixed=True)
-    if found.intent is None and len(mixed) != len(tokens(question)):
-        return _read(question, mixed, catalog)
-    return found
+    words = tokens(question)
+    ways = (asking(words, catalog), words, tokens(question, mixed=True))
+    readings = [_read(question, way, catalog) for way in dict.fromkeys(ways)]
+    return next((found for found in readings if found.intent is not None), readings[0])
+
+
+def asked(question: str, catalog: Catalog) -> tuple[Token, ...]:
+    """The words of `question` that ask for something, without those that only tell."""
+    return asking(tokens(question), catalog)
 
 
 def _read(question: str, words: Sequence[Token], catalog: Catalog) -> Reading:
@@ -98,7 +103,7 @@ def _holes(items: Sequence[Item]) -> tuple[str, ...]:
 
 def _spans(facts: Sequence[Fact], words: Sequence[Token]) -> tuple[tuple[str, int, int], ...]:
     return tuple(
-        (fact.slot, words[start].start, words[end - 1].end)
+        (fact.slot, min(w.start for w in words[start:end]), max(w.end for w in words[start:end]))
         for fact in facts
         for start, end in fact.spans
         if end > start
@@ -109,9 +114,9 @@ def _evidence(question: str, facts: Sequence[Fact], words: Sequence[Token]) -> s
     """The words that decide the kind: of time, of rank, else of the split."""
     for slot in ("grain", "trend", "rank", "dimension", "metric"):
         spans = [span for fact in facts if fact.slot == slot for span in fact.spans]
-        if spans:
-            start, end = min(s for s, _ in spans), max(e for _, e in spans)
-            text = question[words[start].start : words[end - 1].end]
+        told = [word for start, end in spans for word in words[start:end]]
+        if told:
+            text = question[min(word.start for word in told) : max(word.end for word in told)]
             return text if len(text) <= MAX_EVIDENCE else text[:MAX_EVIDENCE].rsplit(" ", 1)[0][:MAX_EVIDENCE]
     return ""
 

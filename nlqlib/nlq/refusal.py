@@ -9,13 +9,14 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, zip_longest
+from itertools import pairwise
 
 from nlqlib.nlq.catalog import Catalog, fold
-from nlqlib.nlq.cue_lexicon import ARTICLES
+from nlqlib.nlq.cue_lexicon import english
+from nlqlib.nlq.cue_phrases import ARTICLES
 from nlqlib.nlq.cue_tags import Item, codes, tagged
-from nlqlib.nlq.cue_text import Token, tokens
-from nlqlib.nlq.cues import read
+from nlqlib.nlq.cue_text import Token
+from nlqlib.nlq.cues import asked, read
 
 SHOWN = 12
 """Names listed where none is close."""
@@ -38,8 +39,11 @@ PLACES = (
     ("value", re.compile(r"M[fx]\?|[z!]\?")),
     ("dimension", re.compile(r"\^\?(?![MDEXV])")),
     ("metric", re.compile(r"q\?(?![MDEXV])")),
+    ("metric", re.compile(r"M\+\?(?![MDEXVTU?])")),
+    ("dimension", re.compile(r"W\?(?![MDEXVTUN^?])")),
 )
 """Which kind of name is missing, by the codes of the cue grammar: split, place, rank, count."""
+WITHOUT = ("without", "lack")
 ELSEWHERE = re.compile(r"[fx]\?")
 """Further places of a value. `In thousands` stands there as well, so only a proper name counts."""
 _DAYS = "monday tuesday wednesday thursday friday saturday sunday"
@@ -61,7 +65,7 @@ class Refusal:
 def refusal(question: str, catalog: Catalog) -> Refusal | None:
     """Why `question` cannot be answered from `catalog`; `None` where it may be. Never raises for any text."""
     reading = read(question, catalog)
-    words = tokens(question)
+    words = asked(question, catalog)
     if not words and reading.intent is None:
         return Refusal(NOTHING_ASKED)
     items = tagged(words, catalog)
@@ -102,11 +106,18 @@ class Missing:
 def _missing(items: Sequence[Item]) -> Missing | None:
     """The first unknown word that stands where a name belongs."""
     for kind, pattern in PLACES:
-        found = pattern.search(codes(items))
-        if found:
-            item = items[found.end() - 1]
-            return Missing(kind, item.words, item.start, item.end)
+        for found in pattern.finditer(codes(items)):
+            first, item = items[found.start()], items[found.end() - 1]
+            if _meant(first):
+                return Missing(kind, item.words, item.start, item.end)
     return None
+
+
+def _meant(item: Item) -> bool:
+    """Does a name belong behind it? Not behind `don't` (flood me) or `what` (is the matter)."""
+    return not (item.code == "!" and not item.words.startswith(WITHOUT)) and not (
+        item.code == "W" and item.words != "which"
+    )
 
 
 def _proper(items: Sequence[Item], words: Sequence[Token], question: str) -> Missing | None:
@@ -128,15 +139,35 @@ def _capital(word: Token, question: str) -> bool:
 
 def _swallowed(items: Sequence[Item], words: Sequence[Token]) -> Missing | None:
     """A split by words that the grammar takes for fillers (`by warehouse`): they were meant as a name."""
-    for item, following in zip_longest(items, items[1:]):
+    for at, item in enumerate(items):
+        following = items[at + 1] if at + 1 < len(items) else None
         end = following.start if following else len(words)
-        if item.code != "b" or (following and following.code in NAMES):
-            continue
-        named = [i for i in range(item.end, end) if words[i].text not in ARTICLES and words[i].text.isalpha()]
+        between = [
+            i for i in range(item.end, end) if words[i].text not in ARTICLES and words[i].text.isalpha()
+        ]
+        if item.code == "b":
+            named = [] if following and following.code in NAMES else between
+        else:
+            named = _nouns(between, words) if _names_next(items, at, following) else []
         if named:
             said = " ".join(words[i].text for i in named)
-            return Missing("dimension", said, named[0], named[-1] + 1)
+            return Missing("metric" if item.code == "+" else "dimension", said, named[0], named[-1] + 1)
     return None
+
+
+def _names_next(items: Sequence[Item], at: int, following: Item | None) -> bool:
+    """Is the item at `at` one behind which a name must stand: `which`, `revenue and`, `by Store`?"""
+    item, before = items[at], items[at - 1].code if at else ""
+    if item.code == "W":
+        return item.words == "which" and (following is None or following.code not in "MDEXVTU")
+    joins = item.code == "+" and before == "M" and (following is None or following.code in "bfP")
+    return joins or (item.code in "MV" and before == "b")
+
+
+def _nouns(places: Sequence[int], words: Sequence[Token]) -> list[int]:
+    """The first of `places`, where a noun stands that is no name of the catalog."""
+    first = places[:1]
+    return [i for i in first if any(e.value == "noun" for e in english().get((words[i].text,), ()))]
 
 
 def _ahead(items: Sequence[Item], words: Sequence[Token]) -> Missing | None:
