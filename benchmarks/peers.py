@@ -14,13 +14,23 @@ from nlqlib import paths
 GUIDELLM = "guidellm==0.8.0"
 
 
+SERVE = """
+import argparse, sys
+from vllm.benchmarks.serve import add_cli_args, main
+parser = argparse.ArgumentParser()
+add_cli_args(parser)
+main(parser.parse_args(sys.argv[1:]))
+"""
+"""What `vllm bench serve` does, without the console script, which the CPU build breaks."""
+
+
 def vllm_bench(python: Path, tokenizer: Path) -> Tool:
     """`vllm bench serve` of the engine's environment, with the served model's tokenizer."""
 
     def command(root: str, concurrency: int, requests: int, stream: bool) -> list[str]:
         del stream  # it always streams
         return [
-            *(str(python), "-m", "vllm.entrypoints.cli.main", "bench", "serve"),
+            *(str(python), "-c", SERVE),
             *("--backend", "openai-chat", "--base-url", root, "--endpoint", "/v1/chat/completions"),
             *("--model", "fixed", "--tokenizer", str(tokenizer), "--dataset-name", "random"),
             *("--random-input-len", "24", "--random-output-len", "8", "--num-prompts", str(requests)),

@@ -62,6 +62,15 @@ def test_a_named_target_finds_its_url_in_the_environment(monkeypatch: pytest.Mon
     assert open_target("mine").connection.endpoint.base_url == "http://127.0.0.1:9/v1"
 
 
+def test_the_url_that_was_asked_for_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TARGET", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("TARGET_NAME", "mine")
+    monkeypatch.setenv("MODEL", "m")
+    assert open_target("mine").connection.endpoint.base_url == "http://127.0.0.1:9/v1"
+    with pytest.raises(TargetError, match="unknown target 'yours'"):
+        open_target("yours")
+
+
 def test_without_a_metrics_url_metrics_are_not_promised(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "metrics" not in open_target("http://h/v1").can
     monkeypatch.setenv("METRICS_URL", "http://h/metrics")

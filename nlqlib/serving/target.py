@@ -135,7 +135,7 @@ def open_target(spec: str | None = None, progress: Callable[[str], None] = print
         return open_twin()
     if spec == "local":
         return _local(progress)
-    url = spec if "://" in spec else os.environ.get("TARGET_URL", "")
+    url = _url_named(spec)
     if not url:
         raise TargetError(
             f"unknown target {spec!r}: use twin, local, or the URL of an OpenAI-compatible endpoint "
@@ -166,6 +166,14 @@ def _local(progress: Callable[[str], None], flags: Mapping[str, Any] = MappingPr
         connect=connect,
         variant=lambda more: _local(progress, {**flags, **more}),
     )
+
+
+def _url_named(spec: str) -> str:
+    """`spec` if it is a URL; the URL in the environment whose name it is; else nothing."""
+    env = os.environ
+    if "://" in spec or spec != (env.get("TARGET_NAME") or "endpoint"):
+        return spec if "://" in spec else ""
+    return next((url for name in ("TARGET_URL", "TARGET") if "://" in (url := env.get(name, ""))), "")
 
 
 def _url(url: str) -> Target:
