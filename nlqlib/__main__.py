@@ -10,7 +10,13 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from nlqlib import commands_claims, commands_diagnose_arguments, commands_gateway, commands_meaning
+from nlqlib import (
+    commands_claims,
+    commands_diagnose_arguments,
+    commands_gateway,
+    commands_meaning,
+    commands_probe,
+)
 
 EPILOG = """examples:
   python -m nlqlib ask "revenue by region in 2024" --target local
@@ -26,6 +32,7 @@ EPILOG = """examples:
   python -m nlqlib gateway --upstream http://127.0.0.1:8000 --router-limit 1 --replica-limit 1
   python -m nlqlib window before.txt after.txt --elapsed 60
   python -m nlqlib claims --verdict differs
+  python -m nlqlib probe --target local
 
 TARGET, MODEL, API_KEY_ENV and the other settings of a target come from the environment; see the README.
 """
@@ -92,6 +99,7 @@ def parser() -> argparse.ArgumentParser:
     _sweep(commands)
     commands_diagnose_arguments.register(commands)
     commands_claims.register(commands)
+    commands_probe.register(commands)
     return top
 
 

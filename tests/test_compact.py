@@ -179,14 +179,14 @@ def twin(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, Plan, Record]
     study = Study(
         "09_compact_json", open_target("twin"), "full", "wire", Store(tmp_path_factory.mktemp("twin"))
     )
-    forms = tuple(FORMS[name] for name in ("pretty", "guidance"))
+    forms = tuple(FORMS[name] for name in ("pretty", "regex"))
     plan = Plan(forms, ("dev",), 0, forms, 4, 8)
     return study, plan, timing(study, plan)
 
 
 def test_on_the_twin_the_saving_is_what_the_tokens_foretell(twin: tuple[Study, Plan, Record]) -> None:
     study, plan, timed = twin
-    one = compact_saving_page.savings(timed, plan)["guidance"]
+    one = compact_saving_page.savings(timed, plan)["regex"]
     assert one.n == 4 and one.ratio == pytest.approx(1, abs=0.03)
     assert "modelled" in compact_saving_page.savings_sentence(timed, plan, study)
 

@@ -1,5 +1,6 @@
 """A server is recognised by what it does with each field, and what it ignores is named."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from fake_structured import ALL, VLLM_032, StructuredServer
 
 from nlqlib import paths
+from nlqlib.__main__ import main
 from nlqlib.artifacts import Store
 from nlqlib.experiments.contract_probe import (
     Finding,
@@ -133,6 +135,21 @@ def test_what_was_refused_is_not_recorded_and_the_twin_says_that_it_never_heard_
     study = Study("09_compact_json", open_target("twin"), "full", "wire", Store(tmp_path / "artifacts"))
     [grammar] = [one for one in findings(probe(study)) if one.way == "grammar"]
     assert grammar.verdict == "no answer" and "never recorded" in grammar.reason
+
+
+def test_the_command_prints_findings_and_says_what_is_ignored(
+    recordings: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for flagged in (False, True):
+        record_probe(StructuredServer().target(), flagged)
+    assert main(["probe", "--target", "twin"]) == 0
+    printed = capsys.readouterr().out
+    assert "Silently ignored, with HTTP 200: `guided_json`" in printed
+    assert printed.count(" honoured ") == 5 and printed.count(" ignored") >= 3
+    assert main(["probe", "--target", "twin", "--flagged", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [one["way"] for one in told] == [way.name for way in ways()]
+    assert "without being asked" in told[-1]["reason"]
 
 
 def test_a_server_without_token_ids_cannot_be_recorded(recordings: Path) -> None:

@@ -62,7 +62,11 @@ def probe_table(record: Record) -> pd.DataFrame:
 
 def probe_sentence(record: Record) -> str:
     """What the server honours, what it silently ignores, and what follows."""
-    found = findings(record)
+    return found_sentence(findings(record))
+
+
+def found_sentence(found: Sequence[Finding]) -> str:
+    """The same of the findings alone."""
     able, lost = honoured(found), ignored(found)
     compact = [name for name in able if name != PRETTY.name]
     parts = [

@@ -191,14 +191,18 @@ def probe(study: Study, flagged: bool = False) -> Record:
     """Ask the server in every way and keep what was found."""
 
     def measure() -> Measured:
-        asked = probe_requests(SERVER_FLAG if flagged else None)
-        findings = judge_probe(study.run(_answers(study.target, asked)))
-        told = [asdict(one) for one in findings]
-        ok = sum(one.verdict not in ("refused", "no answer", "cut") for one in findings)
+        found = found_on(study.target, SERVER_FLAG if flagged else None)
+        told = [asdict(one) for one in found]
+        ok = sum(one.verdict not in ("refused", "no answer", "cut") for one in found)
         server = study.run(identify(study.target))
         return Measured(server=server, requests={"total": len(told), "ok": ok}, results={"findings": told})
 
     return study.point(probe_spec(flagged), measure)
+
+
+def found_on(target: Target, engine: Json | None = None) -> list[Finding]:
+    """Probe `target`, which was started with the flags `engine`, now."""
+    return judge_probe(target.run(_answers(target, probe_requests(engine))))
 
 
 async def _answers(target: Target, asked: Sequence[ChatRequest]) -> dict[str, Completion]:
