@@ -86,7 +86,7 @@ class Cell:
     @property
     def point(self) -> str:
         """`warm-shared-prefix`."""
-        return self.scenario.replace(",", "").replace(" ", "-")
+        return self.scenario.replace(" ", "-")
 
 
 def cells(study: Study, n: int = 0, seed: int = 0, scenarios: Sequence[str] = ()) -> list[Cell]:

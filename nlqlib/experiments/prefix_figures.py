@@ -97,7 +97,8 @@ def ttft_figure(records: Records, study: Study) -> Figure:
     if article_shown(study):
         theirs = article_cells()
         plots.article_points(ax, [c.computed for c in theirs], [1e3 * c.ttft_s for c in theirs], label=None)
-        ax.text(0.02, 0.93, "open diamonds: article; dashed: the fitted line", transform=ax.transAxes)
+    said = "dashed: the fitted line" + ("; open diamonds: article" if article_shown(study) else "")
+    ax.text(0.02, 0.93, said, transform=ax.transAxes)
     ax.set_xlim(left=-60)
     ax.set_ylim(bottom=0)
     plots.name_axes(ax, "computed prompt tokens", "TTFT, server mean", x_unit="per request", y_unit="ms")

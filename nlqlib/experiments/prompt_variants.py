@@ -21,7 +21,7 @@ from nlqlib.nlq.prompt import FOLDER, clean, examples, filled
 from nlqlib.records import Message
 
 WARM, PARTIAL, DIVERSE = "warm shared prefix", "partially shared prefix", "diverse prefixes"
-LEADING, COLD, SHORT = "leading-unique prompt", "cold cache", "warm, shorter prompt"
+LEADING, COLD, SHORT = "leading-unique prompt", "cold cache", "shorter warm prompt"
 SCENARIOS = (WARM, PARTIAL, DIVERSE, LEADING, COLD)
 """The five of the study, in the order of their hit rates; `SHORT` is beside them, to price a cached token."""
 
