@@ -33,15 +33,16 @@ def keep(
     rules: tuple[Rule, ...] = (),
     workload: str = "dev",
     tag: Any = "",
+    identity: Json | None = None,
     **params: Any,
 ) -> Record:
     """One retained point of `target`; parameters decide its fingerprint."""
-    own = tag or ("modelled" if target == "twin" else "measured")
+    own: Any = tag or ("modelled" if target == "twin" else "measured")
     found = [Metric(n, "", s, v, 3, own) for (n, s), v in (metrics or {}).items()]
     asked = {"profile": "full", "client": "wire", **params}
     about = Workload(workload, "0" * 64, 20)
-    identity = dict(IDENTITY.get(target, {"name": target, "model": None}))
-    key = PointKey(target, notebook, point, "point", asked, about, identity, "1")
+    declared = identity or dict(IDENTITY.get(target, {"name": target, "model": None}))
+    key = PointKey(target, notebook, point, "point", asked, about, declared, "1")
     done = Measured(
         server=server or SERVER.get(target),
         requests={"total": 150, "ok": 150},

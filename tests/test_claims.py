@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from claims_world import SERVER, keep, knee, level
+from claims_world import IDENTITY, SERVER, keep, knee, level
 
 from nlqlib.article import Word, claim, claims
 from nlqlib.experiments.claims import ORDER, Line, Summary, points, summarised, target_lines
@@ -96,6 +96,14 @@ def test_an_endpoint_is_judged_as_the_articles_where_it_says_it_is_one(
 def test_a_target_called_l4_with_cut_answers_is_no_l4(tmp_path: Path) -> None:
     knee(tmp_path, "l4", output_tokens=16)
     assert line(target_lines("l4", tmp_path), "dense.p95.16", "l4").word == "not comparable"
+
+
+def test_a_modelled_time_of_another_models_words_is_not_comparable(tmp_path: Path) -> None:
+    words = {**IDENTITY["twin"], "words": "recordings"}
+    knee(tmp_path, "twin", identity=words)
+    found = line(target_lines("twin", tmp_path), "dense.throughput.16")
+    assert (found.word, found.verdict.value) == ("not comparable", pytest.approx(4.21))
+    assert "at the lengths of Qwen2.5-Coder-1.5B-Instruct's" in found.verdict.reason
 
 
 def test_a_broken_rule_is_named_beside_the_verdict(tmp_path: Path) -> None:

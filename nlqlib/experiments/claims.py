@@ -14,7 +14,7 @@ from nlqlib.article import Verdict, Word, claims, verdict, verdicts_of
 from nlqlib.article_data import Claim
 from nlqlib.article_reads import Read, reads_of
 from nlqlib.artifacts import Record
-from nlqlib.experiments.claims_because import because, cut
+from nlqlib.experiments.claims_because import because, cut, replayed
 from nlqlib.experiments.claims_readers import READERS
 from nlqlib.experiments.claims_retained import Retained, comparable_as, retained, targets
 from nlqlib.experiments.study import Spec, Study
@@ -134,7 +134,8 @@ def _tried(c: Claim, read: Read, target: str, by_notebook: ByNotebook, tables: T
     if judged is None:
         return None
     known = judged.value is not None
-    return Line(_as_l4(judged, target, records), target, read.notebook, records if known else ())
+    told = _unlike(_as_l4(judged, target, records), records)
+    return Line(told, target, read.notebook, records if known else ())
 
 
 def _own(c: Claim, of: Iterable[Verdict]) -> Verdict | None:
@@ -172,6 +173,14 @@ def _step(found: object, part: str) -> object:
     if isinstance(found, list):
         return next((e for e in found if isinstance(e, dict) and e.get("name") == part), None)
     return None
+
+
+def _unlike(v: Verdict, records: Sequence[Record]) -> Verdict:
+    """No verdict on a time of the twin where its answers have another model's lengths."""
+    speaker = replayed(records)
+    if v.target != "twin" or v.claim.scope.name != "deployment" or not speaker:
+        return v
+    return replace(v, verdict="not comparable", reason=f"answers are replayed at the lengths of {speaker}'s")
 
 
 def _as_l4(v: Verdict, target: str, records: Sequence[Record]) -> Verdict:

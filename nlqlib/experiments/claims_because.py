@@ -47,6 +47,13 @@ def cut(records: Sequence[Record]) -> str:
     return f"answers are cut to {lengths[0]} tokens" if lengths else ""
 
 
+def replayed(records: Sequence[Record]) -> str:
+    """Whose recorded answers the twin replays in any of these points; empty where it draws their lengths."""
+    told = [r.body["identity"] for r in records]
+    spoken = (i.get("model") for i in told if i.get("twin") and i.get("words") == "recordings")
+    return str(next(spoken, None) or "").rpartition("/")[2]
+
+
 def _other(notebook: str, v: Verdict) -> str:
     value = "no value" if v.value is None else f"{shown(v.value)} {v.claim.unit}"
     return f"{notebook} has {value}: {v.verdict}"

@@ -36,7 +36,7 @@ def group(c: Claim) -> str:
 
 def _parts(c: Claim) -> list[str]:
     """The parts of an id; the point of a number (`p95_below_4.5`) parts nothing."""
-    return re.split(r"(?<!\d)\.", c.id)
+    return re.split(r"(?<!_\d)\.", c.id)
 
 
 def drawable(found: Summary) -> tuple[Line, ...]:
@@ -129,7 +129,9 @@ def _axes(ax: Axes, every: Sequence[Row]) -> None:
 def _name_targets(ax: Axes, shown: Sequence[str], targets: Sequence[str]) -> None:
     """What the markers are, on the figure's first line."""
     told = ", ".join(f"{GLYPHS[targets.index(t) % len(GLYPHS)]} {t}" for t in shown)
-    ax.set_title(f"{told}; open: fitted; grey: tolerance; named: differs", loc="left", fontsize=9.5)
+    ax.set_title(
+        f"{told}; open: fitted; grey: widest tolerance of the row; named: differs", loc="left", fontsize=9.5
+    )
 
 
 def differences_alt(found: Summary) -> str:

@@ -16,7 +16,7 @@ from nlqlib.artifacts import Record
 from nlqlib.experiments import (
     admission_article,
     admission_page,
-    compact_meaning_page,
+    compact_article,
     context_page,
     decomposition_article,
     heldout_article,
@@ -109,7 +109,7 @@ def compact(found: Retained) -> pd.DataFrame | None:
         return None
     forms = tuple(FORMS[name] for name in timed[0].params["forms"])
     plan = Plan((), (TIMED_SET,), 0, forms, 0, 1)
-    table = compact_meaning_page.against_article({TIMED_SET: dev}, timed[0], plan, found.study)
+    table = compact_article.against_article({TIMED_SET: dev}, timed[0], plan, found.study)
     counted = [*verdicts_of(table), *_obeyed(dev, found.study)]
     return comparison_table(counted, target=found.study.target.name)
 
