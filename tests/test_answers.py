@@ -268,6 +268,9 @@ def test_times_measured_beside_other_work_are_named_so(local: Study, mine: Path)
     assert candidates_notes.beside(found) == " beside other work"
     assert "90% busy" in candidates_notes.times_sentence(found)
     assert candidates_notes.times_sentence({"dev": {"3B": None}}) == ""
+    patient = {**record.body, "validity": [], "results": {**record.results, "rate_limit_wait_s": 12.0}}
+    told = candidates_notes.times_sentence({"dev": {"3B": replace(record, body=patient)}})
+    assert told == "12 s were spent waiting for rate limits; no latency counts them."
 
 
 def test_evaluate_takes_what_a_page_retained_of_the_local_engine(

@@ -52,11 +52,15 @@ def beside(found: Measurements) -> str:
 
 
 def times_sentence(found: Measurements) -> str:
-    """That times are those of a busy machine, where they are."""
-    rule = busy(found)
+    """That times are those of a busy machine, and what rate limits cost, where they are and did."""
+    rule, waited_s = busy(found), sum(r.results["rate_limit_wait_s"] for r in _records(found))
+    told = (
+        [f"{waited_s:.0f} s were spent waiting for rate limits; no latency counts them."] if waited_s else []
+    )
     if rule is None:
-        return ""
-    return (
+        return " ".join(told)
+    told.append(
         f"Times were measured beside other work: the machine was {float(rule.value or 0.0):.0%} busy while "
         "its engine had nothing to do. Read accuracy here, and times on the pages that measure them."
     )
+    return " ".join(told)
