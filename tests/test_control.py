@@ -6,6 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from fake_behaviours import Say
+from fake_server import FakeServer, serve
 from matplotlib.figure import Figure
 
 from nlqlib import tokens
@@ -263,6 +265,24 @@ def test_an_endpoint_whose_settings_are_not_ours_says_how_to_see_more(tmp_path: 
         control.measure(url, cell="seqs-99")
     planned = [spec.params.get("variant") for _, spec in control.points(url, {"cell": "seqs-08", "seed": 0})]
     assert set(planned) == {None, "seqs-08"}
+
+
+def test_a_whole_page_of_somebody_elses_endpoint_shows_what_a_client_can_see(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(control.BATCH, "quick", {**control.BATCH["quick"], "n": 32})  # type: ignore[arg-type]
+    once = {**control.ALONE["quick"], "repeats": 1, "cold": {"0.8k": 1, "1.6k": 1, "3.3k": 1}}
+    monkeypatch.setitem(control.ALONE, "quick", once)  # type: ignore[arg-type]
+    monkeypatch.setenv("TARGET_NAME", "theirs")
+    with serve(FakeServer([Say("{}", latency_s=0.01)])) as url:
+        study = study_of(f"{url}/v1", tmp_path, "quick")
+        found = outcomes(study, control.measure(study))
+    assert finding(found, "client_concurrency.throughput").verdict == "confirmed"
+    assert finding(found, "structured_outputs.parse").verdict == "rejected"
+    assert "does not show it" in finding(found, "isl.prefill").why
+    assert "needs other settings" in finding(found, "prefix_caching.ttft").why
+    assert page.map_table(found)["verdict"].iloc[0] == "rejected"
+    assert not any(url in path.read_text("utf-8") for path in tmp_path.rglob("*.json"))
 
 
 def test_a_target_that_is_ours_takes_no_cell(twin: Study) -> None:

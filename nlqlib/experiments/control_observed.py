@@ -24,6 +24,8 @@ SHARE = "share"
 
 
 OUTCOME = "outcome:"
+FIXED = "share of fixed cases"
+"""Chosen requests, not a sample of any: their share has no interval."""
 JUDGED = {"raw strict accuracy": "raw_strict", "strict accuracy": "strict"}
 """Metrics of an evaluation, and where its rows hold the judgement of each question."""
 
@@ -163,7 +165,7 @@ def _metric(record: Record, pick: Pick) -> Metric:
     if pick.metric.startswith(OUTCOME):
         counts, outcome = record.requests, pick.metric.removeprefix(OUTCOME)
         n = int(counts.get("total") or 0)
-        return Metric(pick.metric, SHARE, SHARE, counts.get(outcome, 0) / n if n else None, n)
+        return Metric(pick.metric, SHARE, FIXED, counts.get(outcome, 0) / n if n else None, n)
     named = (m for m in record.metrics if (m.name, m.stat) == (pick.metric, pick.stat))
     return next(named, Metric(pick.metric, "", pick.stat, None))
 
