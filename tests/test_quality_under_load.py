@@ -192,6 +192,16 @@ def test_tables_say_what_was_measured_and_name_their_target(
     assert set(page.rules_table(records)["ok"]) == {"yes"}
 
 
+def test_why_it_is_not_known_how_near_a_change_was_is_said(study: Study) -> None:
+    one = compared.Compared("a", 0, False, True, True, True, 1.0)
+    told = [compared.Parting("", "x", "y", token, None) for token in ("x", None)]
+    levels = [[Level(4, (replace(one, parted=parting),), 0, 4)] for parting in told]
+    assert "no other token was told" in page.partings_sentence(levels[0], study)
+    assert "gave no log-probabilities" in page.partings_sentence(levels[1], study)
+    near = Level(4, (replace(one, parted=compared.Parting("", "x", "y", "x", 0.02)),), 0, 4)
+    assert "1 of 1 by at most 0.05 nats" in page.partings_sentence([near], study)
+
+
 def test_figures_show_shares_and_leads(found: list[Level], records: list[Record], study: Study) -> None:
     assert plots.png(page.same_figure(found, study)).startswith(b"\x89PNG")
     assert "at 4: text 50%" in page.same_alt(found, study)

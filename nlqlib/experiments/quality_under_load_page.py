@@ -142,7 +142,9 @@ def partings_sentence(found: Sequence[Level], study: Study) -> str:
         return "None can differ here: the answers are replayed." if constructed(study) else "None differs."
     leads = [p.lead for p in parted if p.lead is not None]
     if not leads:
-        return "The endpoint gave no log-probabilities, so it is not known how near these were."
+        told = any(p.token is not None for p in parted)
+        why = "no other token was told there" if told else "the endpoint gave no log-probabilities"
+        return f"How near these were is not known: {why}."
     near = sum(lead <= NOISE_NATS for lead in leads)
     return (
         f"Where they part, the token alone led its runner-up by {min(leads):.3f} to {max(leads):.3f} nats "
@@ -157,7 +159,7 @@ def leads_figure(records: Sequence[Record], found: Sequence[Level], study: Study
     if not near:
         return None
     turned = _turned(found)
-    fig, ax = plots.figure(study.target.name, kinds(study), height_in=1.2 + 0.28 * len(near))
+    fig, ax = plots.figure(study.target.name, kinds(study), height_in=1.5 + 0.28 * len(near))
     ordered = sorted(near, key=near.__getitem__)
     for at, question in enumerate(ordered):
         changed = question in turned
