@@ -112,7 +112,8 @@ def test_the_quick_plan_stays_within_its_minutes(tmp_path: Path) -> None:
     local = study_of("local", tmp_path, "quick")
     planned = [spec for _, spec in control.points(local, {"cell": "", "seed": 0})]
     whole_prompts = [t for t in control.trials(local) if t.unshared and not t.prompt]
-    assert sum(spec.about_s or 0 for spec in planned) < 10 * 60
+    assert all(spec.about_s is not None for spec in planned)
+    assert 6 * 60 < sum(spec.about_s or 0 for spec in planned) < 14 * 60
     assert len(whole_prompts) == 1
 
 

@@ -29,6 +29,10 @@ from nlqlib.serving.reply import ClientStats
 
 SET = "dev"
 CONCURRENCY = 8
+QUESTIONS: Mapping[str, int | None] = {"full": None, "quick": 12}
+"""The first so many of the set; `None`: all. On two cores an answer costs six seconds."""
+ANSWER_TOKENS, TOKENS_PER_S = 160, 25.0
+"""For the plan of a real engine on two cores: tokens of a whole answer, and of all answers per second."""
 CUT_TOKENS = 16
 """So few that no intent fits: the limit must show."""
 UNCONSTRAINED = Condition("unconstrained", "baseline", "unconstrained")
@@ -75,17 +79,19 @@ class Limited:
         await self.client.aclose()
 
 
-def spec(asked: Asking) -> Spec:
+def spec(study: Study, asked: Asking) -> Spec:
     """The point that `asked` becomes."""
-    workload = question_workload(SET)
+    workload = question_workload(SET, QUESTIONS[study.profile])
     params: Json = {**asked.how.params(), "max_tokens": asked.max_tokens, "concurrency": CONCURRENCY}
     params["predictions"] = digest()
-    return Spec(asked.point, params, MODULES, workload, "evaluation", workload.n, CONCURRENCY)
+    local_s = workload.n * min(asked.max_tokens, ANSWER_TOKENS) / TOKENS_PER_S
+    about_s = local_s if study.target.kind == "local" else None
+    return Spec(asked.point, params, MODULES, workload, "evaluation", workload.n, CONCURRENCY, about_s)
 
 
 def specs(study: Study) -> list[Spec]:
     """Every way of asking, for the plan."""
-    return [spec(one) for one in ASKED]
+    return [spec(study, one) for one in ASKED]
 
 
 def measure(study: Study, bar: Progress) -> list[Record]:
@@ -94,7 +100,7 @@ def measure(study: Study, bar: Progress) -> list[Record]:
 
 
 def _counted(study: Study, asked: Asking, bar: Progress) -> Record:
-    found = study.point(spec(asked), lambda: _measure(study, asked))
+    found = study.point(spec(study, asked), lambda: _measure(study, asked))
     bar.advance(asked.point)
     return found
 
@@ -102,7 +108,7 @@ def _counted(study: Study, asked: Asking, bar: Progress) -> Record:
 def _measure(study: Study, asked: Asking) -> Measured:
     with open_warehouse() as warehouse:
         catalog = warehouse.lookups(study.catalog)
-        questions = load_questions(SET, catalog)
+        questions = load_questions(SET, catalog)[: QUESTIONS[study.profile]]
         heard, waited_s = study.run(_ask(study, questions, asked, catalog))
         rows = judge_all(heard, asked.how, catalog, executor(warehouse, catalog))
     server = study.run(identify(study.target))
