@@ -92,12 +92,13 @@ def settle(fig: Figure) -> None:
 def _settle(ax: Axes, text: Annotation, pt_per_px: float) -> None:
     width, height = np.array(text.get_window_extent().size) * pt_per_px
     taken, frame = np.vstack([*_taken(ax, text, pt_per_px)]), ax.bbox
-    best, clearest = None, -1.0
+    best, clearest, half = None, -1.0, np.array([width, height]) / 2
     for data in _article(ax):
         at = np.array(ax.transData.transform(data)) * pt_per_px
         for offset in AROUND_PT:
             centre = at + np.array(offset)
-            inside = frame.contains(*(centre / pt_per_px))
+            corners = (centre + half * sign for sign in (-1, 1))
+            inside = all(frame.contains(*(corner / pt_per_px)) for corner in corners)
             room = min(_distance(taken, centre, width, height), CLEAR_PT) if inside else -1.0
             if room > clearest:
                 best, clearest = (data, offset), room
