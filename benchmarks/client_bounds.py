@@ -12,6 +12,7 @@ CPU_S = {(32, False): 0.08, (256, False): 0.07, (1024, False): 0.05, (32, True):
 """Most processor seconds per 1,000 requests."""
 FIRST_S = 0.3
 IN_FLIGHT = 0.02
+"""Most by which the number in flight at once may differ between our count and the server's."""
 SUSPECT = 0.95
 """Below this share of the ideal, the client must name itself as the limit."""
 SERVER_CPU_S = 1.0 / 30.0
@@ -40,8 +41,8 @@ def _bounds(c: Cost) -> Iterator[Bound]:
     yield Bound(f"{name}: achieved / ideal", c.achieved, ACHIEVED[case], c.achieved >= ACHIEVED[case])
     yield _most(f"{name}: CPU s per 1,000", c.cpu_s_per_1000, CPU_S[case])
     yield _most(f"{name}: first request after (s)", c.first_request_s, FIRST_S)
-    off = None if c.told_in_flight is None else abs(c.told_in_flight / c.server_in_flight - 1)
-    yield _most(f"{name}: in flight, ours against the server's", off, IN_FLIGHT)
+    off = None if c.told_peak is None else abs(c.told_peak / c.server_peak - 1)
+    yield _most(f"{name}: in flight by our count and the server's", off, IN_FLIGHT)
     if c.achieved < SUSPECT:
         said = len(c.client_limits)
         yield Bound(f"{name}: rules naming the client as the limit", said, 1, said > 0)

@@ -10,7 +10,6 @@ import sys
 import time
 from typing import Any
 
-from nlqlib.analysis.latency import mean_in_flight
 from nlqlib.load.closed_loop import LoadRun, closed_loop, cycled
 from nlqlib.load.health import client_limits
 from nlqlib.records import ChatRequest
@@ -33,11 +32,9 @@ async def load(url: str, kind: Any, concurrency: int, requests: int, stream: boo
 
 def told(found: LoadRun, started_s: float) -> dict[str, Any]:
     """What the run says of itself: in flight, failures, and whether the client was the limit."""
-    spans = [(c.start_s, c.end_s) for c in found.completions if c.start_s is not None and c.end_s is not None]
     return {
         "started_s": started_s,
         "ok": sum(c.outcome == "ok" for c in found.completions),
-        "mean_in_flight": mean_in_flight(spans),
         "peak_in_flight": found.health.peak_in_flight,
         "client_limits": [rule.rule for rule in client_limits(found.rules())],
         "cpu_share": found.health.cpu_share,

@@ -56,10 +56,11 @@ class Cost:
     cpu_s_per_1000: float
     """Processor seconds of the tool for each 1,000 requests, start-up excluded."""
     server_in_flight: float
-    """Mean in flight by the server's count."""
+    """Mean in flight by the server's count: less than N by what the tool spends between two requests."""
+    server_peak: int
     server_cpu_s_per_1000: float
-    told_in_flight: float | None = None
-    """The same by the tool's own; `None`: not asked."""
+    told_peak: int | None = None
+    """Most in flight at once by the tool's own count; `None`: not asked."""
     first_request_s: float | None = None
     """From the start of the load to the first request at the server (ours only)."""
     client_limits: tuple[str, ...] = ()
@@ -147,8 +148,9 @@ def cost(tool: Tool, root: str, concurrency: int, stream: bool = False, waves: i
         achieved=math.ceil(n / concurrency) * LATENCY_S / long.server["span_s"],
         cpu_s_per_1000=1000 * (long.cpu_s - little.cpu_s) / (n - short),
         server_in_flight=long.server["mean_in_flight"],
+        server_peak=long.server["peak_in_flight"],
         server_cpu_s_per_1000=1000 * long.server_cpu_s / n,
-        told_in_flight=told.get("mean_in_flight"),
+        told_peak=told.get("peak_in_flight"),
         first_request_s=long.server["first_s"] - told["started_s"] if told else None,
         client_limits=tuple(told.get("client_limits", ())),
     )
