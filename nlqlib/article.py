@@ -27,6 +27,7 @@ __all__ = [
     "verdicts_of",
 ]
 
+NO_VALUE = "no value of this target"
 NAMED_TARGETS = ("twin", "local", "l4", "url")
 COLUMNS = [
     *("claim", "section", "article", "value", "interval"),
@@ -83,7 +84,7 @@ def _judge(
     if tag == "by construction":
         return "not comparable", f"holds by construction on {target or 'this target'}: no confirmation"
     if value is None:
-        return "not measured", "no value of this target"
+        return "not measured", NO_VALUE
     sample = "; a row the model was fitted on" if tag == "fitted" else ""
     if _within(c, value):
         return "reproduced", f"{_expected(c)}{sample}"

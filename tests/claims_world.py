@@ -34,6 +34,7 @@ def keep(
     workload: str = "dev",
     tag: Any = "",
     identity: Json | None = None,
+    samples: list[Json] | None = None,
     **params: Any,
 ) -> Record:
     """One retained point of `target`; parameters decide its fingerprint."""
@@ -47,6 +48,7 @@ def keep(
         server=server or SERVER.get(target),
         requests={"total": 150, "ok": 150},
         metrics=found,
+        samples=samples or [],
         validity=list(rules),
         results=results or {},
     )

@@ -4,6 +4,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 from claims_world import knee
 
@@ -168,7 +169,11 @@ def test_provenance_counts_each_point_once(found: Summary) -> None:
 def test_the_figure_has_a_dot_for_every_judged_number_and_names_what_differs(found: Summary) -> None:
     fig = differences_figure(found)
     [ax] = fig.axes
-    dots = [ln for ln in ax.get_lines() if ln.get_marker() in plots.MARKERS and ln.get_xydata().shape[0] == 1]
+    dots = [
+        ln
+        for ln in ax.get_lines()
+        if ln.get_marker() in plots.MARKERS and np.asarray(ln.get_xydata()).shape[0] == 1
+    ]
     assert len(dots) == len(drawable(found))
     differ = [x for x in drawable(found) if x.word == "differs"]
     assert len(ax.texts) == len(differ)

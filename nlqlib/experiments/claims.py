@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nlqlib import paths
 from nlqlib.analysis.stats import summary
-from nlqlib.article import Verdict, Word, claims, verdict, verdicts_of
+from nlqlib.article import NO_VALUE, Verdict, Word, claims, verdict, verdicts_of
 from nlqlib.article_data import Claim
 from nlqlib.article_reads import Read, reads_of
 from nlqlib.artifacts import Record
@@ -111,7 +111,8 @@ def _line(c: Claim, target: str, by_notebook: ByNotebook, tables: Tables) -> Lin
         why = because(missing, target, (), _absence(c, by_notebook))
         return Line(replace(missing, reason=why), target, c.notebook)
     others = tuple((line.notebook, line.verdict) for line in valued if line.notebook != best.notebook)
-    told = because(best.verdict, target, best.records, "", others)
+    absence = _absence(c, by_notebook) if best.verdict.reason == NO_VALUE else ""
+    told = because(best.verdict, target, best.records, absence, others)
     return replace(best, verdict=replace(best.verdict, reason=told), others=others)
 
 
