@@ -124,6 +124,16 @@ def test_another_notebook_that_finds_otherwise_is_named(tmp_path: Path) -> None:
     assert "03_admission" not in line(target_lines("twin", tmp_path), "after.p95.32").verdict.reason
 
 
+def test_a_verdict_under_an_assumption_is_told_beside_the_plain_one(tmp_path: Path) -> None:
+    level(tmp_path, "twin", "03_admission", "before", 1, x_run=0.31, p95=3.3)
+    level(tmp_path, "twin", "03_admission", "cold", 1, x_run=0.30, p95=3.55)
+    found = line(target_lines("twin", tmp_path), "before.p95.1")
+    assert (found.word, found.verdict.value) == ("differs", 3.3)
+    assert (
+        "assuming 150 requests to a cold engine, 03_admission has 3.55 s: reproduced" in found.verdict.reason
+    )
+
+
 # ---- values read without a page of their own -------------------------------------------------------------
 
 

@@ -37,7 +37,7 @@ class Line:
     records: tuple[Record, ...] = ()
     """The retained points the value rests on."""
     others: tuple[tuple[str, Verdict], ...] = ()
-    """What other notebooks found for the same claim."""
+    """What other notebooks found for the claim, or this one under an assumption that its reason names."""
 
     @property
     def claim(self) -> Claim:
@@ -110,7 +110,9 @@ def _line(c: Claim, target: str, by_notebook: ByNotebook, tables: Tables) -> Lin
         missing = verdict(c, None, target=target)
         why = because(missing, target, (), _absence(c, by_notebook))
         return Line(replace(missing, reason=why), target, c.notebook)
-    others = tuple((line.notebook, line.verdict) for line in valued if line.notebook != best.notebook)
+    elsewhere = [line for line in valued if line.notebook != best.notebook]
+    pairs = [pair for line in elsewhere for pair in ((line.notebook, line.verdict), *line.others)]
+    others = (*best.others, *pairs)
     absence = _absence(c, by_notebook) if best.verdict.reason == NO_VALUE else ""
     told = because(best.verdict, target, best.records, absence, others)
     return replace(best, verdict=replace(best.verdict, reason=told), others=others)
@@ -131,29 +133,28 @@ def _tried(c: Claim, read: Read, target: str, by_notebook: ByNotebook, tables: T
         return None
     found = by_notebook[read.notebook]
     records = tuple(found.named(*read.points(c)))
-    judged = _own(c, tables[read.notebook, read.by]) if read.by else _read_off(c, read, records, target)
-    if judged is None:
+    mine = _own(c, tables[read.notebook, read.by]) if read.by else _read_off(c, read, records, target)
+    if not mine:
         return None
-    known = judged.value is not None
-    told = _unlike(_as_l4(judged, target, records), records)
-    return Line(told, target, read.notebook, records if known else ())
+    first, *more = (_unlike(_as_l4(v, target, records), records) for v in mine)
+    assumed = tuple((read.notebook, v) for v in more if v.target is not None)
+    return Line(first, target, read.notebook, records if first.value is not None else (), assumed)
 
 
-def _own(c: Claim, of: Iterable[Verdict]) -> Verdict | None:
-    """The page's verdict on the claim: one with a value first, and the target's before arithmetic's."""
+def _own(c: Claim, of: Iterable[Verdict]) -> list[Verdict]:
+    """The page's verdicts on the claim: those with a value first, the target's before arithmetic's."""
     mine = [v for v in of if v.claim.id == c.id]
-    ranked = sorted(mine, key=lambda v: (v.value is None, v.target is None))
-    return ranked[0] if ranked else None
+    return sorted(mine, key=lambda v: (v.value is None, v.target is None))
 
 
-def _read_off(c: Claim, read: Read, records: Sequence[Record], target: str) -> Verdict | None:
+def _read_off(c: Claim, read: Read, records: Sequence[Record], target: str) -> list[Verdict]:
     """The mean of a metric or a result over the points."""
     told = [(value, tag) for r in records for value, tag in [_value(r, read)] if value is not None]
     if not told:
-        return None
+        return []
     over = summary([value * read.scale for value, _ in told])
     tag = read.twin if read.twin and target == "twin" else told[0][1]
-    return verdict(c, over.mean, over.interval if over.n > 2 else None, tag, target)
+    return [verdict(c, over.mean, over.interval if over.n > 2 else None, tag, target)]
 
 
 def _value(record: Record, read: Read) -> tuple[float | None, str]:

@@ -8,6 +8,8 @@ from nlqlib.experiments.sweep_rows import broken
 
 ABSOLUTE = ("deployment", "gpu", "words")
 """Scopes of numbers that belong to one model on one machine."""
+ASSUMING = ("assuming ", "allowing ")
+"""How a page begins the reason of a verdict that rests on an assumption."""
 
 
 def because(
@@ -56,4 +58,5 @@ def replayed(records: Sequence[Record]) -> str:
 
 def _other(notebook: str, v: Verdict) -> str:
     value = "no value" if v.value is None else f"{shown(v.value)} {v.claim.unit}"
-    return f"{notebook} has {value}: {v.verdict}"
+    assumed = v.reason.partition(":")[0] if v.reason.startswith(ASSUMING) else ""
+    return f"{assumed + ', ' if assumed else ''}{notebook} has {value}: {v.verdict}"
