@@ -181,6 +181,35 @@ def test_text_that_is_no_scenario_is_refused(text, says):
         parse(text)
 
 
+@pytest.mark.parametrize(
+    ("path", "digits", "says"),
+    [
+        ("requests.0.arrival_s", 400, r"requests\[0\].arrival_s is 9+…; .* below 1e\+12"),
+        ("requests.0.prompt_tokens", 400, r"requests\[0\].prompt_tokens is 9+…; .* whole number below"),
+        ("engine.num_gpu_blocks", 30, "engine.num_gpu_blocks is 9+; .* whole number below"),
+        ("engine.block_size", 11, "no block holds over 4096 tokens"),
+        ("step_time.fixed_s", 400, "step_time.fixed_s is 9+…; .* below"),
+        ("requests.0.arrival_s", 5000, "requests.*too long to be shown"),
+    ],
+)
+def test_a_number_beyond_any_scenario_is_refused_with_its_place(path, digits, says):
+    with pytest.raises(ScenarioError, match=says) as refused:
+        from_json(changed(path, 10**digits - 1))
+    assert len(str(refused.value)) < 300
+
+
+def test_a_file_of_thousands_of_digits_or_brackets_is_refused():
+    with pytest.raises(ScenarioError, match="a number that no scenario needs"):
+        parse(json.dumps(GOOD).replace("0.105", "9" * 5000))
+    with pytest.raises(ScenarioError, match="nested deeper than any scenario"):
+        parse("[" * 100_000)
+
+
+def test_the_largest_times_that_are_accepted_stay_finite():
+    scenario = from_json(changed("step_time.fixed_s", 9e11))
+    assert all(0 < one.last_token_s < float("inf") for one in run(scenario).requests)
+
+
 def test_a_small_budget_needs_no_word_about_the_number_of_sequences():
     assert (
         from_json(

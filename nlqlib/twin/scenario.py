@@ -14,7 +14,6 @@ the nearest known name.
 import dataclasses
 import difflib
 import json
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -94,6 +93,14 @@ _REQUEST = (
     *("id", "arrival_s", "prompt_tokens", "prompt_token_ids", "output_tokens", "output_token_ids"),
     "cache_salt",
 )
+LARGEST = 1e12
+"""Of any number in a scenario: seconds, tokens or blocks beyond it mean nothing, and times stay finite."""
+BELOW = f"below {LARGEST:g}"
+WHOLE = f"it must be a whole number {BELOW}"
+MAX_BLOCK = 4096
+"""Tokens in one KV block, well above what any engine takes."""
+SHOWN = 60
+"""Characters of a wrong value that a message repeats."""
 _BOOLEANS = {field.name for field in dataclasses.fields(EngineLimits) if field.type is bool}
 
 
@@ -103,6 +110,10 @@ def parse(text: str) -> Scenario:
         found = json.loads(text, parse_constant=_not_finite)
     except json.JSONDecodeError as error:
         raise ScenarioError(f"not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from None
+    except RecursionError:
+        raise ScenarioError("the file is nested deeper than any scenario; take the brackets out") from None
+    except ValueError as error:  # Python reads no integer of thousands of digits
+        raise ScenarioError(f"the file holds a number that no scenario needs: {error}") from None
     return from_json(found)
 
 
@@ -171,11 +182,15 @@ def _engine(found: Any, base: dict[str, Any]) -> EngineLimits:
     for name, value in values.items():
         if name in _BOOLEANS:
             if not isinstance(value, bool):
-                raise ScenarioError(f"engine.{name} is {value!r}; it must be true or false")
+                raise ScenarioError(f"engine.{name} is {_short(value)}; it must be true or false")
         elif name == "watermark":
             _number("engine.watermark", value)
         elif not _is_whole(value) and not (name == "max_model_len" and value is None):
-            raise ScenarioError(f"engine.{name} is {value!r}; it must be a whole number")
+            raise ScenarioError(f"engine.{name} is {_short(value)}; {WHOLE}")
+    if values.get("block_size", 0) > MAX_BLOCK:
+        raise ScenarioError(
+            f"engine.block_size is {values['block_size']}; no block holds over {MAX_BLOCK} tokens"
+        )
     flags = _checked("engine.vllm_version", lambda: limits.version_defaults(str(version))) if version else {}
     settings = base | flags | values
     if "max_num_seqs" not in settings:
@@ -209,13 +224,15 @@ def _tokens(where: str, row: Json, count: str, ids: str) -> tuple[int, tuple[int
         if count not in row:
             raise ScenarioError(f"{where} lacks {count} (or {ids})")
         if not _is_whole(row[count]) or row[count] < 1:
-            raise ScenarioError(f"{where}.{count} is {row[count]!r}; it must be a whole number of at least 1")
+            raise ScenarioError(f"{where}.{count} is {_short(row[count])}; {WHOLE}, at least 1")
         return row[count], None
     found = row[ids]
     if not isinstance(found, list) or not found or not all(_is_whole(n) for n in found):
         raise ScenarioError(f"{where}.{ids} must be a list of at least one token id")
     if count in row and row[count] != len(found):
-        raise ScenarioError(f"{where}.{count} is {row[count]!r}, but {ids} has {len(found)}; leave one out")
+        raise ScenarioError(
+            f"{where}.{count} is {_short(row[count])}, but {ids} has {len(found)}; leave one out"
+        )
     return len(found), tuple(found)
 
 
@@ -240,7 +257,7 @@ def _object(where: str, found: Any, known: Iterable[str], needed: Iterable[str])
     """`found` as a dictionary with only `known` keys and all `needed` ones."""
     known = tuple(known)
     if not isinstance(found, Mapping):
-        raise ScenarioError(f"{where} must be an object with {', '.join(known)}; it is {found!r}"[:300])
+        raise ScenarioError(f"{where} must be an object with {', '.join(known)}; it is {_short(found)}")
     for key in found:
         if key not in known:
             near = difflib.get_close_matches(str(key), known, 1)
@@ -253,9 +270,18 @@ def _object(where: str, found: Any, known: Iterable[str], needed: Iterable[str])
 
 
 def _number(where: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise ScenarioError(f"{where} is {value!r}; it must be a finite number, not negative")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < LARGEST:
+        raise ScenarioError(f"{where} is {_short(value)}; it must be a finite number, not negative, {BELOW}")
     return float(value)
+
+
+def _short(value: Any) -> str:
+    """`value` as it was written, cut where nobody would read on."""
+    try:
+        shown = repr(value)
+    except (ValueError, RecursionError):  # thousands of digits, or of brackets
+        return "too long to be shown"
+    return shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}…"
 
 
 def _not_finite(constant: str) -> float:
@@ -271,4 +297,4 @@ def _checked(where: str, build: Callable[[], T]) -> T:
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < LARGEST
