@@ -1,5 +1,6 @@
 """The figures of the map: what was foretold beside what was observed, and one control at three settings."""
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -26,7 +27,8 @@ LOOKS: Mapping[Verdict, tuple[str, str]] = {
 }
 """Colour and marker of a verdict."""
 FORETOLD = "#D9D9D9"
-ROW_IN = 0.36
+ROW_IN = 0.4
+LABEL_CHARS = 38
 Line = tuple[str, Finding | None]
 """A line of the forest: its name, and what was found."""
 
@@ -53,7 +55,7 @@ def forest(lines: Sequence[Line], study: Study) -> Figure:
             _foretold(ax, at, finding.predicted.direction, finding.predicted.least)
             _seen(ax, at, finding)
     ax.axvline(0, color=plots.GREY, lw=1)
-    ax.set_yticks(range(len(lines)), [name for name, _ in lines])
+    ax.set_yticks(range(len(lines)), [textwrap.fill(name, LABEL_CHARS) for name, _ in lines])
     ax.set_ylim(max(1, len(lines)) - 0.4, -0.6)
     ax.set_xlim(-1.12, 1.12)
     ax.grid(False, axis="y")
