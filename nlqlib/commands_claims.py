@@ -44,7 +44,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 def claims(targets: Sequence[str], verdict: str | None, root: Path, as_json: bool) -> int:
     """Print the lines of these targets (default: all) and this verdict; 0. Raises `ArtifactError`."""
     from nlqlib.experiments.claims import summarised
-    from nlqlib.experiments.claims_html import ClaimsTable
+    from nlqlib.experiments.claims_html import plain
     from nlqlib.experiments.claims_page import counts_sentence, how
 
     found = summarised(root=root, only=tuple(targets))
@@ -52,7 +52,7 @@ def claims(targets: Sequence[str], verdict: str | None, root: Path, as_json: boo
     if as_json:
         print(json.dumps([_json(x) for x in lines], indent=2, ensure_ascii=False))
         return 0
-    print(ClaimsTable(tuple(lines), how(found)) if lines else "no such line")
+    print(f"{how(found)}\n{plain(lines)}")
     print(counts_sentence(found))
     return 0
 

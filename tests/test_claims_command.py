@@ -40,4 +40,4 @@ def test_its_json_has_every_line_with_its_artifacts(root: Path, capsys: pytest.C
 
 def test_a_target_without_runs_is_not_measured(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["claims", "--target", "nobody", "--verdict", "differs", "--artifacts", str(root)]) == 0
-    assert capsys.readouterr().out.startswith("no such line")
+    assert "no such line" in capsys.readouterr().out

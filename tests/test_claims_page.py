@@ -13,7 +13,14 @@ from nlqlib.article import claim, claims, exclusions
 from nlqlib.experiments import claims_page as page
 from nlqlib.experiments.claims import Summary, summarised
 from nlqlib.experiments.claims_figure import differences_alt, differences_figure, drawable, group, rows
-from nlqlib.experiments.claims_html import COLUMNS, ClaimsTable, claims_frame, claims_html, with_unit
+from nlqlib.experiments.claims_html import (
+    COLUMNS,
+    ClaimsTable,
+    claims_frame,
+    claims_html,
+    described,
+    with_unit,
+)
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +91,24 @@ def test_a_source_says_which_page_and_which_artifact_it_is(parsed: Rows) -> None
 def test_the_table_is_text_where_there_is_no_browser(found: Summary) -> None:
     table = ClaimsTable(found.lines[:3], "Three lines")
     assert repr(table).splitlines()[0] == "Three lines"
+    assert len(repr(table).splitlines()) == 2 + 3
+    rest = sum(x.word not in ("differs", "reproduced") for x in found.lines)
+    assert repr(ClaimsTable(found.lines, "")).endswith(f"{rest} that are not comparable or not measured")
     assert list(claims_frame(found.lines).columns) == list(COLUMNS)
     assert table._repr_html_() == claims_html(found.lines[:3], "Three lines")
+
+
+def test_many_targets_leave_the_table_light(found: Summary) -> None:
+    assert page.every(found).lines == found.lines
+    more = Summary(("a", "b", "c", *found.targets), found.lines)
+    table = page.every(more)
+    assert {x.verdict.value is None for x in table.lines} == {False}
+    assert f"{len(found.lines) - len(table.lines)} lines without a value are left out" in table.caption
+
+
+def test_seconds_in_a_condition_have_their_unit() -> None:
+    assert described(claim("operating.p95_below_4.5")) == "policy (admission after, p95 below 4.5 s)"
+    assert described(claim("dense.p95.8")) == "p95 (admission after, sweep dense, concurrency 8)"
 
 
 def test_a_number_has_its_unit_once() -> None:

@@ -36,9 +36,11 @@ class ClaimsTable:
         return claims_html(self.lines, self.caption)
 
     def __repr__(self) -> str:
-        """Without a browser: what fits a line."""
-        frame = claims_frame(self.lines).assign(claim=[line.claim.id for line in self.lines])
-        return f"{self.caption}\n{frame[list(PLAIN)].to_string(index=False)}"
+        """Without a browser: the judged lines, with what fits the screen."""
+        judged = [line for line in self.lines if line.word in ("differs", "reproduced")]
+        rest = len(self.lines) - len(judged)
+        below = f"\n… and {rest} that are not comparable or not measured" if rest else ""
+        return f"{self.caption}\n{plain(judged)}{below}"
 
 
 def claims_html(lines: Sequence[Line], caption: str) -> str:
@@ -55,6 +57,12 @@ def claims_html(lines: Sequence[Line], caption: str) -> str:
 def claims_frame(lines: Sequence[Line]) -> pd.DataFrame:
     """The same table as a frame of text."""
     return pd.DataFrame([cells(line) for line in lines], columns=list(COLUMNS), dtype=object)
+
+
+def plain(lines: Sequence[Line]) -> str:
+    """The lines as text, with what fits the screen."""
+    frame = claims_frame(lines).assign(claim=[line.claim.id for line in lines])
+    return frame[list(PLAIN)].to_string(index=False) if lines else "no such line"
 
 
 def cells(line: Line) -> dict[str, str]:
@@ -79,8 +87,14 @@ def cells(line: Line) -> dict[str, str]:
 
 def described(c: Claim) -> str:
     """What the number is: its statistic and its condition."""
-    condition = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in c.condition.items())
-    return f"{c.stat} ({condition})" if condition else c.stat
+    told = [_condition(name, value) for name, value in c.condition.items()]
+    return f"{c.stat} ({', '.join(told)})" if told else c.stat
+
+
+def _condition(name: str, value: object) -> str:
+    """`concurrency 8`; a name that ends in `_s` has seconds."""
+    words = name.removesuffix("_s").replace("_", " ")
+    return f"{words} {value} s" if name.endswith("_s") else f"{words} {value}"
 
 
 def with_unit(c: Claim) -> str:
