@@ -10,6 +10,7 @@ from nlqlib.front_page_lift import LiftedTable, as_myst, cells, sentence, table
 from nlqlib.site_reader import boxed
 
 ADMISSION, KNEE, SUMMARY = "03_admission", "05_knee", "99_summary"
+MODEL = "twin"
 UNSEEN = ("not observable", "not observed", "cannot tell")
 
 
@@ -29,7 +30,8 @@ def _diagnosis(loaded: Mapping[str, Any], target: str) -> Iterator[str]:
     if remedy := _table(loaded, target, ADMISSION, "remedy_table"):
         yield framed(remedy)
     if evidence := _table(loaded, target, ADMISSION, "evidence_table"):
-        yield folded("The evidence, and what to try next", [evidence, verdict])
+        unfolded = target != MODEL  # of a real endpoint a reader wants to see it at once
+        yield folded("The evidence, and what to try next", [evidence, verdict], unfolded)
 
 
 def _operating(loaded: Mapping[str, Any], target: str) -> Iterator[str]:
@@ -81,10 +83,10 @@ def framed(found: LiftedTable) -> str:
     return _raw(boxed(found.html))
 
 
-def folded(summary: str, tables: Sequence[LiftedTable]) -> str:
-    """Lifted tables that are shown when asked for."""
+def folded(summary: str, tables: Sequence[LiftedTable], unfolded: bool = False) -> str:
+    """Lifted tables that can be folded away."""
     body = "\n".join(boxed(found.html) for found in tables)
-    return _raw(f"<details>\n<summary>{summary}</summary>\n{body}\n</details>")
+    return _raw(f"<details{' open' if unfolded else ''}>\n<summary>{summary}</summary>\n{body}\n</details>")
 
 
 def _raw(markup: str) -> str:
