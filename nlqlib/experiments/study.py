@@ -98,13 +98,13 @@ class Study:
 
     def statement(self) -> str:
         """One sentence: the target, and how its numbers came about."""
-        speaker = self.target.speaker or "the model the endpoint serves"
+        speaker = f"model {self.target.speaker}" if self.target.speaker else "the model is what it serves"
         if self.target.kind == "twin":
             return (
                 f"target twin: times modelled ({self.target.models}, in virtual time); "
-                f"words replayed from recordings of {speaker}"
+                f"words replayed from recordings of {self.target.speaker}"
             )
-        return f"target {self.target.name} ({self.profile} profile): everything measured; model {speaker}"
+        return f"target {self.target.name} ({self.profile} profile): everything measured; {speaker}"
 
     def provenance(self, *records: Record) -> pd.DataFrame:
         """Where the given points are kept, when they were measured and with which code."""
