@@ -1,7 +1,7 @@
 """Verdicts: three regions, two kinds of interval, and a scale on which appearing from nothing has a size."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nlqlib.analysis.stats import Interval
@@ -20,6 +20,7 @@ from nlqlib.experiments.control_verdict import (
     paired,
 )
 
+unhurried = settings(deadline=None)  # other processes may hold the machine
 positive = st.floats(0.01, 1e4)
 directions: tuple[Direction, ...] = ("up", "down", "same")
 
@@ -95,6 +96,7 @@ def test_a_rejection_says_how_it_came_out_instead() -> None:
     assert "other way (-50%)" in other and "less than foretold" in little and "more than 10%" in moved
 
 
+@unhurried
 @given(before=positive, after=positive, least=st.floats(0.01, 0.9))
 def test_up_and_down_are_mirror_images(before: float, after: float, least: float) -> None:
     there, back = change(repeats(before), repeats(after)), change(repeats(after), repeats(before))
@@ -102,6 +104,7 @@ def test_up_and_down_are_mirror_images(before: float, after: float, least: float
     assert judge(there, "same", least)[0] == judge(back, "same", least)[0]
 
 
+@unhurried
 @given(before=positive, after=positive, half=positive, least=st.floats(0.01, 0.9))
 def test_a_change_is_never_confirmed_in_two_directions(
     before: float, after: float, half: float, least: float
@@ -111,6 +114,7 @@ def test_a_change_is_never_confirmed_in_two_directions(
     assert sum(judge(seen, d, least)[0] == "confirmed" for d in directions) <= 1
 
 
+@unhurried
 @given(values=st.lists(positive, min_size=2, max_size=5), unit=st.floats(0.001, 1000))
 def test_a_verdict_does_not_depend_on_the_unit(values: list[float], unit: float) -> None:
     small = change(Side((1.0, 1.2)), Side(tuple(values)))
