@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 EXAMPLE = """\
 Reads artifacts/ and contacts nothing. Example:
 
-  $ python -m nlqlib claims --target twin --verdict differs
-            claim    article target      value difference      tag verdict
-  saturation.tail    > 8.5 s   twin    8.311 s      -2.2% predicted differs
-  On twin 1 of 138 results could be judged: 1 differ and 0 are reproduced.
+  $ python -m nlqlib claims --target local --verdict reproduced
+  Targets: local (measured on the machine that ran it)
+          claim article target                              value difference      tag    verdict
+    staircase.1    ≈ 1x  local 1.024 single-request service times      +2.4% measured reproduced
+  prompt.tokens  ≈ 3.3K  local                       3,319 tokens      +0.6% measured reproduced
+  On local 2 of 157 results could be judged: 0 differ and 2 are reproduced.
 """
 
 
