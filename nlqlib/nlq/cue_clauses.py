@@ -77,10 +77,10 @@ def _doubted(found: Sequence[Clause], catalog: Catalog) -> list[Clause]:
     """A question for yes or no (`is Web our best channel?`) only tells where an order or question follows."""
     out = list(found)
     for at, clause in enumerate(found):
-        if clause.tells or not _patterns()["polar"].match(_text(clause.tokens)):
-            continue
-        ranks = any(item.code in "^m=" for item in tagged(clause.tokens, catalog))
-        if ranks and any(_asks_later(later, catalog) for later in found[at + 1 :]):
+        said = {item.code for item in tagged(clause.tokens, catalog)} if not clause.tells else set()
+        strange = "?" in said and not said & METRICS
+        doubted = _patterns()["polar"].match(_text(clause.tokens)) or strange
+        if doubted and said & set("^m=") and any(_asks_later(later, catalog) for later in found[at + 1 :]):
             out[at] = Clause(clause.tokens, True)
     return out
 

@@ -23,29 +23,11 @@ SHORT = {"ytd": "year", "mtd": "month", "qtd": "quarter", "wtd": "week", "today"
 ROUND = {"fortnight": (2, "week"), "half year": (6, "month"), "half a year": (6, "month")}
 ROUND |= {"dozen months": (12, "month"), "dozen weeks": (12, "week"), "dozen days": (12, "day")}
 """Stretches of time with a name of their own."""
-ORDINALS = [
-    "first",
-    "second",
-    "third",
-    "fourth",
-    "fifth",
-    "sixth",
-    "seventh",
-    "eighth",
-    "ninth",
-    "tenth",
-    "eleventh",
-    "twelfth",
-    "thirteenth",
-    "fourteenth",
-    "fifteenth",
-    "sixteenth",
-    "seventeenth",
-    "eighteenth",
-    "nineteenth",
-    "twentieth",
-]
-ORDINALS += [""] * 9 + ["thirtieth"]
+ORDINALS = re.findall(
+    r"\w+",
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
+    "fifteenth sixteenth seventeenth eighteenth nineteenth twentieth",
+)
 
 
 Groups = Mapping[str, str | None]
@@ -97,7 +79,7 @@ def _ordinal(text: str) -> int:
     if digits:
         return int(digits[0])
     tens, _, rest = text.rpartition(" ")
-    return {"": 0, "twenty": 20, "thirty": 30}[tens] + ORDINALS.index(rest) + 1
+    return 30 if rest == "thirtieth" else {"": 0, "twenty": 20, "thirty": 30}[tens] + ORDINALS.index(rest) + 1
 
 
 def _days(m: Groups, text: str, catalog: Catalog) -> Point | None:
@@ -145,7 +127,13 @@ def _part(m: Groups, text: str, catalog: Catalog) -> Point | None:
     inside = _outer(m["outer"] or "", catalog)
     if inside is None:
         return None
-    n, unit, first = count(m["n"] or "one"), m["unit"] or "month", _nth(m["nth"] or "") == 1
+    n, unit, nth = count(m["n"] or "one"), m["unit"] or "month", _nth(m["nth"] or "")
+    first = nth == 1
+    if nth > 1 and n == 1 and unit in ("week", "month"):
+        begin = inside.start + (nth - 1) * 7 * DAY if unit == "week" else ahead(inside.start, unit, nth - 1)
+        return Point(begin, begin + 7 * DAY, None, unit) if unit == "week" else whole(unit, begin)
+    if nth > 1:
+        return None
     if unit in ("day", "week"):
         length = n * (7 if unit == "week" else 1) * DAY
         start = inside.start if first else inside.end - length
@@ -217,6 +205,22 @@ def _ending(m: Groups, text: str, catalog: Catalog) -> Point | None:
     return Point(begin, end, None, unit)
 
 
+def _week_of(m: Groups, text: str, catalog: Catalog) -> Point | None:
+    """The week of June 2."""
+    found = point_at(m["outer"] or "", 0, catalog)
+    if found is None:
+        return None
+    begin = start_of(found[0].start, "week", catalog.first_weekday)
+    return Point(begin, begin + 7 * DAY, None, "week")
+
+
+def _weekday(m: Groups, text: str, catalog: Catalog) -> Point:
+    """Since Monday, last Friday: the latest day of that name before today."""
+    names = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+    back_by = (catalog.today.weekday() - names.index(m["name"] or "monday")) % 7 or 7
+    return whole("day", catalog.today - back_by * DAY)
+
+
 def _yesterday(m: Groups, text: str, catalog: Catalog) -> Point:
     return whole("day", catalog.today - DAY)
 
@@ -245,6 +249,8 @@ MAKERS: dict[str, Callable[[Groups, str, Catalog], Point | None]] = {
     "this": _this,
     "ago": _ago,
     "ending": _ending,
+    "weekday": _weekday,
+    "week_of": _week_of,
     "yesterday": _yesterday,
     "all": _all,
     "year": _year,

@@ -8,7 +8,7 @@ from nlqlib.nlq.cue_board import Board
 MANY = frozenset({"most", "fewest", "least", "more", "fewer", "less", "highest number of", "record"})
 """Superlatives that count what stands behind them; the others choose among it."""
 VERBS = re.compile(
-    r"use|buy|order|choose|prefer|like|place|shop|purchase|spend|visit|pick|want|pay|bought|used"
+    r"return|send|use|buy|order|choose|prefer|like|place|shop|purchase|spend|visit|pick|want|pay|bought|used"
     r"|ordered|chose|preferred|placed|spent|paid|come|came|give|gave|make|made"
 )
 """What customers do."""
@@ -25,21 +25,24 @@ def metric_or_dimension(board: Board) -> None:
             if asked and not metric:  # which channel do Corporate customers use
                 board.items[at] = replace(item, code="_")
             if _acts(board, at, metrics):
-                board.items[at] = replace(item, code="_")
+                named = item.following.startswith("order") and "J" not in board.codes and not metrics
+                board.items[at] = replace(item, code="J" if named else "_", value="orders")
             if metric and _carries_only(board.codes[:at], board.codes[at + 1 :], metrics):
                 board.items[at] = replace(item, code="_")
     board.items = [item for item in board.items if item.code != "_"]
 
 
 def _acts(board: Board, at: int, metrics: int) -> bool:
-    """`the channel customers use most`, `how much do buyers spend`: no split by who does it."""
-    before = board.codes[:at]
-    told = metrics or "J" in board.codes or re.search("[DETUM]", before)
-    return (
-        bool(told)
-        and VERBS.fullmatch(board.items[at].following) is not None
-        and not re.search(r"[\^WNRajb+]$|[\^NW][JVN]*$", before)
-    )
+    """`the channel customers use most`, `what did customers in the West spend`: no split by who does it."""
+    before, after = board.codes[:at], board.codes[at + 1 :]
+    told = metrics or "J" in board.codes or re.search("[DETUMA]", before)
+    chosen = re.search(r"[\^WNRajbq+]$|[\^NW][JVN]*$", before)
+    if before.endswith("M") and board.items[at - 1].following in ("did", "do", "does", "have", "has"):
+        return True
+    asked = board.items[at - 1] if before[-1:] in ("W", "q") else None
+    if asked and asked.words in ("what", "how much") and asked.end + 1 < board.items[at].start + 1:
+        return asked.end < board.items[at].start and re.match("(?:fV)*[JM]", after) is not None
+    return bool(told and not chosen and VERBS.fullmatch(board.items[at].following))
 
 
 def item_words(board: Board, at: int) -> str:
@@ -49,6 +52,8 @@ def item_words(board: Board, at: int) -> str:
 
 def _carries_only(before: str, after: str, metrics: int) -> bool:
     """`orders from customers in the South`: the noun adds nothing to what is asked."""
+    if re.match(r"w?[x!]+[fa]*V|wV", after) and not before.endswith("+"):
+        return metrics > 0
     if before.endswith("V"):
         return metrics > 0 and not after.startswith("+")
     told = "M" in before or "J" in before
@@ -72,7 +77,7 @@ def _counts(board: Board, at: int, metrics: int) -> bool:
         return not after.startswith(("w", "W", "A", "^"))  # what were customers per region
     if core[-1:] in ("W", "R", "N", "j") or core[-2:] in ("^N", "W^", "Ra", "Rj"):
         return False
-    if last == "b" and after.startswith("wM") and _ranked_by(before):
+    if last == "b" and after.startswith(("wM", "^N")) and _ranked_by(before):
         return True
     if after.startswith(("w", "A", "W")) and not after.startswith("wV"):
         return bool(metrics) and last == "+"

@@ -3,11 +3,15 @@
 What is a difference or a ratio of what stands in the catalog, so the rules hold for every trade.
 """
 
+from dataclasses import replace
+
 from nlqlib.nlq.catalog import Catalog
 from nlqlib.nlq.cue_board import Board, Match, joined
 from nlqlib.nlq.cue_lexicon import lexicon
 from nlqlib.nlq.cue_phrases import words_of
 from nlqlib.nlq.cue_tags import Item
+
+OVER = frozenset({"relative to", "divided by", "over"})
 
 
 def formulas(board: Board) -> None:
@@ -81,6 +85,16 @@ def shares(board: Board) -> None:
         name = ratio_over(board.catalog, over, part.value if part else None)
         return None if name is None else [joined([m["y"][0], whole], "M", name)]
 
+    if "J" not in board.codes and board.has(r"[DETU].*\^Y"):  # the largest share of revenue
+        board.replace(r"(?<=\^)Y[fq]*(?P<whole>M)(?![wf]*[MJ])", lambda m: m["whole"])
+
+    def divided(m: Match) -> list[Item] | None:
+        first, by, second = m.items
+        name = quotient_of(board.catalog, first.value, second.value) if by.words in OVER else None
+        return [joined(m.items, "M", name)] if name else None
+
+    board.replace(r"M[zb]M", divided)
+    board.replace(r"MJ[fw]*(?P<y>Y)[fq]*(?P<whole>[MX])J?", ratio)  # items returned as a share of those sold
     board.replace(r"(?P<part>M)[fw]*(?P<y>Y)[fq]*(?P<whole>[MX])", ratio)
     board.replace(r"(?P<y>Y)[fq]*J?(?P<whole>[MX])(?:[wf]*(?P<later>M)|[wf]*J)?", ratio)
 
@@ -89,7 +103,30 @@ def shares(board: Board) -> None:
         return [joined(m.items, "M", name)] if name else None
 
     board.replace(r"(?P<whole>M)%", percent)
+    _in_percent(board)
     board.items = [item for item in board.items if item.code != "%"]
+
+
+def _in_percent(board: Board) -> None:
+    """`margin by product, in percent`: of the only metric, if that is above some ratio."""
+    metrics = [item for item in board.items if item.code == "M"]
+    if not board.has("%") or not 1 <= len(metrics) <= 2:
+        return
+    names = [item.value for item in metrics]
+    name = share_of(board.catalog, names[0]) if len(names) == 1 else quotient_of(board.catalog, *names)
+    if name:
+        whole = replace(metrics[-1], value=name)
+        kept = [item for item in board.items if item.code != "M" or item is metrics[-1]]
+        board.items = [whole if item is metrics[-1] else item for item in kept]
+
+
+def quotient_of(catalog: Catalog, one: str, other: str) -> str | None:
+    """The ratio of two measures, whichever is named first."""
+    for part, whole in ((one, other), (other, one)):
+        name = ratio_over(catalog, whole, part)
+        if name and catalog.metrics[part].kind == "measure":
+            return name
+    return None
 
 
 def share_of(catalog: Catalog, metric: str) -> str | None:

@@ -69,6 +69,8 @@ def english() -> Mapping[Phrase, tuple[Entry, ...]]:
     for code, value, text in _blocks(tomllib.loads(ENGLISH.read_text("utf-8"))):
         for phrase in phrases_of(text):
             key = tuple(word for word in phrase.split() if word not in ARTICLES)
+            if value == "noun":
+                found[key] = [entry for entry in found[key] if entry.code != code]
             if key and all(entry.code != code for entry in found[key]):
                 found[key].append(Entry(code, value))
     return {phrase: tuple(sorted(entries, key=lambda e: e.code == ".")) for phrase, entries in found.items()}

@@ -11,6 +11,9 @@ from nlqlib.nlq.cue_tags import Item, codes
 IDIOMS = ("top line", "bottom line")
 """Names of a metric that are adjectives before another one: `top-line orders` are orders."""
 
+PLAIN = frozenset({"for", "of", "on", "from", "in", "among"})
+"""Prepositions before a noun that only carries what follows."""
+
 
 def nouns(board: Board) -> None:
     """All rules of this module, in order."""
@@ -133,16 +136,23 @@ def missing_values(board: Board) -> None:
     ]
     board.replace(r"[fx!]+Z[DE]?|Z", lambda m: _unnamed(board, m))
     board.replace(r"[x!][MXDEfwaA]*(?:!a?k?(?P<d>[DE])k?)", lambda m: noted("not_null", m))
+    board.replace(r"(?:u(?P<d>[DE])|(?P<e>[DE])u)p", lambda m: _excluded_missing(board, m))
     board.replace(r"[x!][MXfwaA]*(?:u(?P<d>[DE])|(?P<e>[DE])u)", lambda m: _excluded_missing(board, m))
     board.replace(
-        r"(?:f[DE]w?)?![aw]?k?(?P<d>[DE])k?(?![VzN])",
-        lambda m: None if m["d"][0].value is None else noted("is_null", m),
+        r"(?:f[MDE]w?)?![aw]?k?(?P<d>[DE])k?(?![VzN])",
+        lambda m: None if _only(board, m) else noted("is_null", m),
     )
     board.replace(r"(?:[wfA]+)?(?:u(?P<d>[DE])|(?P<e>[DE])u)", lambda m: _missing(board, m))
     board.replace(r"(?:[wfA]+)?k(?P<d>[DE])|[wfA]*w(?P<e>[DE])k", lambda m: _known(board, m))
     board.replace(r"(?:f(?P<head>[MDE]))?(?P<w>w+)(?P<d>D)(?![VMzN])", lambda m: _having(board, m))
     board.replace(r"(?P<d>[DE])k", lambda m: noted("not_null", m) if m.codes_before()[-1:] != "b" else None)
     board.items = [item for item in board.items if item.code not in "uk"]
+
+
+def _only(board: Board, m: Match) -> bool:
+    """Is the noun before it the only metric?"""
+    metrics = [item for item in m.items if item.code == "M"]
+    return bool(metrics) and not any(item.code in "MJ" for item in (*m.before, *m.after))
 
 
 def _unnamed(board: Board, m: Match) -> list[Item]:
@@ -164,7 +174,9 @@ def _excluded_missing(board: Board, m: Match) -> list[Item]:
 def _having(board: Board, m: Match) -> list[Item] | None:
     """`orders that have a region`: not_null, where some have none."""
     dimension = m["d"][0].value
-    said = m["w"][-1].words.split()[-1:] in (["have"], ["has"], ["had"])
+    said = m["w"][-1].words.split()[-1:] in (["have"], ["has"], ["had"]) or (
+        m["head"] and m["w"][-1].words == "with"
+    )
     if not said or not board.catalog.dimensions[dimension].nullable:
         return None
     board.note("filter", (dimension, "not_null", ()), "missing values", m.items)
@@ -198,6 +210,14 @@ def head_nouns(board: Board) -> None:
 
     board.replace(r"(?P<v>(?P<p>[fzx!Iw]b?|[+/])?V)M(?!\+)", carried)
 
+    def counted_in(m: Match) -> list[Item] | None:
+        noun, told = m["n"][0], any(item.code == "M" for item in m.before)
+        plain = m.items[0].words in PLAIN and board.catalog.metrics[noun.value].unit == "count"
+        return m["rest"] if told and plain else None
+
+    board.replace(r"(?<!b)f(?P<n>M)(?P<rest>[fw]+V)", counted_in)  # revenue of orders from the West
+    board.replace(r"(?<=M)f(?P<n>M)(?P<rest>)(?=[bjP]|$)", counted_in)
+
     def other(m: Match) -> list[Item] | None:
         others = (*m.before, *m.after)
         ranked = any(i.code in "^R" for i in others) and not any(i.code in "DETUA" for i in others)
@@ -224,7 +244,9 @@ def exclusions(board: Board) -> None:
     def scoped(m: Match) -> list[Item] | None:
         noun, value = m["n"][0], m["v"][0]
         ordered = not board.has("[bj][DETU]")  # all channels but one are rows where nothing else is
-        return _but(m["rest"]) if _names(noun, value.value.dimension) and not ordered else None
+        return (
+            [*([noun] if ordered else []), *_but(m["rest"])] if _names(noun, value.value.dimension) else None
+        )
 
     def meant(m: Match) -> list[Item]:
         return m["rest"]
@@ -241,5 +263,5 @@ def exclusions(board: Board) -> None:
         return m["rest"] if own and split else None
 
     board.replace(r"(?<![bjaW^RN])(?P<n>[DE])(?P<rest>[x!]+[fab]*(?P<v>V))", label)
-    board.replace(r"[x!]+[fabw]*V(?:[+/][x!]?V)*p?", noted)
+    board.replace(r"[x!]+[fabw]*(?:[MXDE][fw]+)?V(?:[+/][x!]?V)*p?", noted)
     board.replace(r"V(?:[+/]V)*p", noted)

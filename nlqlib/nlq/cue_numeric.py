@@ -1,5 +1,6 @@
 """Rules for numbers and order: caps in rows, thresholds on metrics, sorting words, cues denied."""
 
+import re
 from dataclasses import replace
 
 from nlqlib.nlq.catalog import Catalog
@@ -8,6 +9,7 @@ from nlqlib.nlq.cue_formulas import metric_called, ratio_over, share_of
 from nlqlib.nlq.cue_tags import NUMBERS, Item
 
 FLIPPED = {"gt": "lte", "gte": "lt", "lt": "gte", "lte": "gt"}
+CAPPED = re.compile(r" (?:at|to|after)$")
 _CUE = r"(?:[\^R]N?(?:[MJ]?[DETU])?|N[DETU]|1N|d|o(?:[bf][MDE])?|t|G|bT|iN?l?)"
 
 
@@ -32,6 +34,7 @@ def row_limits(board: Board) -> None:
     board.replace(r"[fis1>\^w]*l[fisd1>]*(?P<o>N)(?![DEMXTU])", noted)
     board.replace(r"[\^1]l", noted)
     board.replace(r"(?:i[\^1]?|1)(?P<n>N)(?![DEMXTUVJ\^])", noted)
+    board.replace(r"i(?P<n>N)(?=[MJ])", lambda m: noted(m) if CAPPED.search(m.items[0].words) else None)
     board.items = [item for item in board.items if item.code not in "li"]
 
 
@@ -59,7 +62,7 @@ def thresholds(board: Board) -> None:
     board.replace(rf"w?{ahead}w?B(?P<n>{number})[+f/]?(?P<k>{number}){behind}", between)
     board.replace(rf"w?(?P<ahead>M[wvf]*)(?P<n>{number})(?P<to>f)(?P<k>{number})", between)
     board.replace(rf"w?(?P<ahead>M[wvf]*)(?P<n>{number})(?P<op><)", direct)
-    board.replace(rf"w?(?P<ahead>M)(?P<op>>)(?P<n>{number})", direct)
+    board.replace(rf"w?(?<!{number})(?P<ahead>M)(?P<op>>)(?P<n>{number})", direct)
     board.replace(rf"w?{ahead}w?(?P<op>>)(?P<n>{number}){behind}", one)
     board.replace(rf"w?{ahead}w?(?P<n>{number})(?P<op><){behind}", one)
     board.replace(rf"w?{ahead}w?(?P<n>{number})(?P<behind>[fq]?M)(?P<op><)", one)

@@ -14,7 +14,10 @@ PLURAL_VERBS = re.compile(
     r"|attract|account|need|lose|come|lag|rank|produce|drive|grow|spend|buy|order|return|stand|take"
     r"|did"
 )
-SINGLES = frozenset({"winner", "champion", "leader", "loser", "laggard", "star", "crown"})
+PAIRS = frozenset({"combinations", "pairs", "pairings", "combos"})
+SINGLES = frozenset(
+    {"performer", "offender", "culprit", "winner", "champion", "leader", "loser", "laggard", "star", "crown"}
+)
 """Nouns for a single one."""
 
 
@@ -187,8 +190,11 @@ def _limit(board: Board, entity: Item | None) -> None:
     if numbers:
         board.note("limit", int(numbers[0].value), "ranking", [numbers[0]])
         return
-    alone = entity is None or (entity.code in SINGULAR and (board.has(r"\^") or not board.has("R")))
-    named = any(item.code == "^" and item.words.split()[0] in SINGLES for item in board.items)
+    pairs = any(item.following in PAIRS for item in board.items)
+    alone = entity is None or (
+        not pairs and entity.code in SINGULAR and (board.has(r"\^") or not board.has("R"))
+    )
+    named = any(item.code == "^" and SINGLES & set(item.words.split()) for item in board.items)
     one = alone or single or named or bool(board.all("rank among"))
     board.note("limit", 1 if one else DEFAULT, "ranking default", [entity] if entity else [])
 
@@ -196,7 +202,7 @@ def _limit(board: Board, entity: Item | None) -> None:
 def _asks_for_one(board: Board, entity: Item) -> bool:
     """`which of the channels has …`, `of all channels, which one …`: one of several named in the plural."""
     asked = next((item for item in board.items if item.code == "W"), None)
-    if asked is None or entity.code not in "EU" or asked.words == "which ones":
+    if asked is None or entity.code not in "EU" or asked.words == "which ones" or board.has("WN"):
         return False
     if asked.start < entity.start:
         return asked.words == "which of" and not PLURAL_VERBS.fullmatch(entity.following)

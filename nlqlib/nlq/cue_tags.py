@@ -17,6 +17,7 @@ from nlqlib.nlq.cue_phrases import ARTICLES
 from nlqlib.nlq.cue_text import Token
 
 NUMBERS = "NKQ"
+MOST = re.compile("max(imum)?|min(imum)?")
 _PAPER = re.compile(
     r"(my|our|your|the|this|their|his|her|next|upcoming|tomorrows|todays) (reports?|update|summary|close|deck"
     r"|overview|newsletter|email|digest|planning|budget|plan|accounts|dashboard|slides?|presentation|paper)"
@@ -63,15 +64,14 @@ class _Tagger:
         while at < len(self.tokens):
             item = self._item(at)
             if item.code != ".":
-                following = self.tokens[item.end].text if item.end < len(self.tokens) else ""
-                self.found.append(replace(item, following=following))
+                following = [token.text for token in self.tokens[item.end : item.end + 1]]
+                self.found.append(replace(item, following="".join(following)))
             at = item.end
         return tuple(self.found)
 
     def _item(self, at: int) -> Item:
-        period = self.periods.get(at)
-        if period:
-            return period
+        if at in self.periods:
+            return self.periods[at]
         phrase = self._phrase(at)
         number = self._number(at)
         if number and (phrase is None or phrase.end <= number.end):
@@ -85,8 +85,9 @@ class _Tagger:
         if phrase:
             return phrase
         word = self.tokens[at].text
-        idle = Item(".", None, at, at + 1) if word in ARTICLES or not word.isalnum() else None
-        return idle or self._misspelt(at) or Item("?", None, at, at + 1, word)
+        if word in ARTICLES or not word.isalnum():
+            return Item(".", None, at, at + 1)
+        return self._misspelt(at) or Item("?", None, at, at + 1, word)
 
     def _number(self, at: int) -> Number | None:
         behind = bool(self.found) and self.found[-1].code in ">B" and self.found[-1].end == at
@@ -131,11 +132,13 @@ class _Tagger:
         """Can a phrase that could be `entries` be this `entry` here?"""
         before = self.found[-1].code if self.found else ""
         also = "".join(other.code for other in entries)
+        if entry.code == "^" and not self._fits_formula(entry, before, at, end):
+            return False
         if entry.code in "><Bi^f":
             return self._fits_number(entry, also, at, end)
         if "." in also and entry.code in "DEMV":
             return self._fits_common(entry, before, end)
-        if entry.code in "-÷^":
+        if entry.code in "-÷":
             return self._fits_formula(entry, before, at, end)
         word = self.tokens[at]
         if entry.code == "w" and word.text == "who":
@@ -182,8 +185,9 @@ class _Tagger:
         if entry.code == "÷":
             above = [self._measure(item) for item in self.found[-4:] if item.code in "MJ"]
             return any(self.catalog.metrics[name].measures[0] in above for name in entry.value)
-        beside = self.lexicon.at((self.tokens[end].text,)) if end < len(self.tokens) else ()
-        return end - at > 1 or not beside or any(e.value != "noun" for e in beside)
+        if MOST.fullmatch(self.tokens[at].text) and set(codes(self.found[-2:])) & set(NUMBERS):
+            return False
+        return end - at > 1 or any(e.value != "noun" for e in self._entries_at(end) or (entry,))
 
     def _measure(self, item: Item) -> str | None:
         """The measure that a metric, or an adjective that stands for one, is."""
@@ -208,9 +212,8 @@ class _Tagger:
 
     def _number_next(self, at: int, strict: bool = False) -> bool:
         """Does a number begin at word `at`, articles aside? `strict`: money or a share."""
-        while at < len(self.tokens) and (
-            self.tokens[at].text in ("about", "roughly", "the") and at not in self.periods
-        ):
+        near = ("about", "roughly", "the")
+        while at < len(self.tokens) and self.tokens[at].text in near and at not in self.periods:
             at += 1
         if at >= len(self.tokens) or at in self.periods:
             return False

@@ -34,15 +34,17 @@ NOTHING_ASKED = "nothing is asked for: name a metric, such as revenue by region 
 CLOSE = 0.7
 """Similarity (difflib's ratio) from which a name is called close."""
 PLACES = (
-    ("dimension", re.compile(r"[bj]\?")),
+    ("dimension", re.compile(r"[bj]\?(?![DETUX])")),
     ("dimension", re.compile(r"b[MV]\?")),  # by sales rep
-    ("value", re.compile(r"M[fx]\?|[z!]\?")),
+    ("value", re.compile(r"M[fx]\?(?![TUG])|[z!]\?")),
     ("dimension", re.compile(r"\^\?(?![MDEXV])")),
     ("metric", re.compile(r"q\?(?![MDEXV])")),
     ("metric", re.compile(r"M\+\?(?![MDEXVTU?])")),
     ("dimension", re.compile(r"W\?(?![MDEXVTUN^?])")),
 )
 """Which kind of name is missing, by the codes of the cue grammar: split, place, rank, count."""
+MANNER = re.compile(r"(?:ly|wise|wide|ing|ed|ful|able|ous)$")
+"""Endings of words that name nothing: adverbs, participles, adjectives."""
 WITHOUT = ("without", "lack")
 ELSEWHERE = re.compile(r"[fx]\?")
 """Further places of a value. `In thousands` stands there as well, so only a proper name counts."""
@@ -69,6 +71,8 @@ def refusal(question: str, catalog: Catalog) -> Refusal | None:
     if not words and reading.intent is None:
         return Refusal(NOTHING_ASKED)
     items = tagged(words, catalog)
+    if reading.intent is not None:  # what was corrected need not be known
+        items = items[max((at + 1 for at, item in enumerate(items) if item.code == "C"), default=0) :]
     missing = (
         _missing(items) or _proper(items, words, question) or _swallowed(items, words) or _ahead(items, words)
     )
@@ -108,7 +112,7 @@ def _missing(items: Sequence[Item]) -> Missing | None:
     for kind, pattern in PLACES:
         for found in pattern.finditer(codes(items)):
             first, item = items[found.start()], items[found.end() - 1]
-            if _meant(first):
+            if _meant(first) and not MANNER.search(item.words):
                 return Missing(kind, item.words, item.start, item.end)
     return None
 
