@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass
 
 from nlqlib.analysis.diagnosis_burst import burst
 from nlqlib.analysis.diagnosis_cause import Cause, Kind
-from nlqlib.analysis.diagnosis_decision import KV_FULL, REFUSALS, Findings, decide
+from nlqlib.analysis.diagnosis_decision import KV_FULL, Findings, decide
+from nlqlib.analysis.diagnosis_doubts import no_level, reservations, sound
 from nlqlib.analysis.diagnosis_layers import LayerName, inside
-from nlqlib.analysis.diagnosis_levels import SweepLevel, noise, pooled, totals
+from nlqlib.analysis.diagnosis_levels import SweepLevel, noise, pooled
 from nlqlib.analysis.diagnosis_remedies import remedies
 from nlqlib.analysis.diagnosis_report import Evidence, Layer, evidence, layers, not_observable
 from nlqlib.analysis.diagnosis_shape import Shape, alone_spread, shape
@@ -22,11 +23,6 @@ from nlqlib.analysis.stats import Interval
 from nlqlib.records import Json
 
 __all__ = ["Diagnosis", "Evidence", "Layer", "SweepLevel", "diagnose"]
-
-MOST_FAILED = 0.5
-"""A level of which more failed shows what survived, not the endpoint."""
-FEW_FAILED = 0.01
-"""Up to this share a failure is not worth a reservation."""
 
 
 @dataclass(frozen=True)
@@ -85,25 +81,17 @@ def diagnose(
     if not levels:
         raise ValueError("no levels to diagnose: run a sweep first")
     every = pooled(levels)
-    usable = tuple(r for r in every if r.ok and r.invalid is None)
-    sound = _sound(usable)
+    believed = sound(every)
     stairs = _stairs(staircase)
-    if not sound:
-        return _nothing(every, usable, stairs)
-    found = _findings(sound, noise(r for r in levels if r.invalid is None), stairs, max_num_seqs)
+    if not believed:
+        return _nothing(every, stairs)
+    found = _findings(believed, noise(r for r in levels if r.invalid is None), stairs, max_num_seqs)
     cause = decide(found)
-    doubts = [*_reservations(every, sound, staircase), *lost]
+    doubts = [*reservations(every, believed, staircase), *lost]
     doubts += [cause.caveat] if cause.caveat else []
     if found.view.client_complaints and cause.kind != "client-limited":
         doubts.append("the client was a suspect: " + "; ".join(found.view.client_complaints))
     return _diagnosis(found, cause, tuple(doubts), stairs)
-
-
-def _sound(usable: tuple[SweepLevel, ...]) -> tuple[SweepLevel, ...]:
-    """Levels whose successes stand for the endpoint: mostly successful, or refused by a limit on purpose."""
-    grows = bool(usable) and usable[0].failed_share <= MOST_FAILED
-    on_purpose = [r for r in usable if grows and set(r.failures) <= set(REFUSALS)]
-    return tuple(r for r in usable if r.failed_share <= MOST_FAILED or r in on_purpose)
 
 
 def _stairs(given: ControlledStaircase | Staircase | None) -> Staircase | None:
@@ -127,27 +115,6 @@ def _findings(
 def _corner(curve: Shape | None, widest: SweepLevel) -> float | None:
     """The corner, if the burst is wide enough to show it."""
     return curve.corner if curve is not None and curve.corner < widest.concurrency else None
-
-
-def _reservations(
-    every: tuple[SweepLevel, ...],
-    sound: tuple[SweepLevel, ...],
-    staircase: ControlledStaircase | Staircase | None,
-) -> tuple[str, ...]:
-    found = []
-    worst = max(sound, key=lambda r: r.failed_share)
-    if worst.failed_share > FEW_FAILED:
-        total, ok = sum(r.n for r in sound), sum(r.ok for r in sound)
-        kinds = ", ".join(sorted({k for r in sound for k in r.failures}))
-        found.append(f"{total - ok} of {total} requests failed ({kinds}); only what succeeded is judged")
-    for row in every:
-        if row.invalid is not None:
-            found.append(f"the level at {row.concurrency} is left out: {row.invalid}")
-        elif row not in sound:
-            found.append(f"the level at {row.concurrency} is left out: {row.failed} of {row.n} failed")
-    if isinstance(staircase, ControlledStaircase) and not staircase.controls_hold:
-        found.append(f"the staircase does not count, {staircase.reason}")
-    return tuple(found)
 
 
 def _diagnosis(
@@ -188,14 +155,8 @@ def _sentence(cause: Cause, replicas: int | None, each: float | None, reservatio
     return "; ".join(parts)
 
 
-def _nothing(
-    every: tuple[SweepLevel, ...], usable: tuple[SweepLevel, ...], stairs: Staircase | None
-) -> Diagnosis:
+def _nothing(every: tuple[SweepLevel, ...], stairs: Staircase | None) -> Diagnosis:
     """No level can be judged."""
-    rows = usable or every
-    failed = ", ".join(f"{outcome} × {n}" for outcome, n in totals(r.failures for r in rows).items())
-    reasons = "; ".join(dict.fromkeys(r.invalid for r in every if r.invalid))
-    why = reasons or f"most requests failed at every level ({failed or 'none was answered'})"
-    following = "repeat the levels undisturbed" if reasons else "make one request at a time succeed first"
+    rows = tuple(r for r in every if r.ok and r.invalid is None) or every
     found = Findings(rows, shape(rows), inside(rows), None, stairs)
-    return _diagnosis(found, Cause("cannot tell", why, following), (), stairs)
+    return _diagnosis(found, no_level(every), (), stairs)

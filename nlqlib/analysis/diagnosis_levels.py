@@ -27,6 +27,8 @@ BURST_SHARE = 0.1
 """Requests belong to the first burst if they start within this share of the fastest answer."""
 MIN_BURST = 4
 """A burst of fewer shows no order."""
+HUNG = 1.5
+"""A failure that lasts this many times the slowest good answer held its place for nothing."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,10 @@ class SweepLevel:
     """Validity rules about the client; a failed one makes the client a suspect."""
     invalid: str | None = None
     """Why nothing follows from this level (foreign traffic, a restart, another model); else `None`."""
+    hung_share: float | None = None
+    """Of the requests in flight in the steady state, those that failed much later than any answer came."""
+    hidden: str | None = None
+    """Why the engine's numbers are missing although `/metrics` is there: it shows a part of what answered."""
     failures: Mapping[str, int] = field(default_factory=dict)
     """Requests by outcome, good ones left out."""
     unusable: Mapping[str, int] = field(default_factory=dict)
@@ -165,6 +171,7 @@ def level(
         good_in_flight=_past(completions, window, lambda c: 0.0 if c.ok else None),
         past_router=_past(completions, window, lambda c: c.router_queue_s),
         past_replica=_past(completions, window, _both_waits),
+        hung_share=_hung_share(completions, window),
         failures={k: v for k, v in outcome_counts(completions).items() if k != "ok"},
         replicas=tuple(sorted({c.replica for c in completions if c.replica})) or None,
         burst_s=() if lead_in else burst(completions, concurrency),
@@ -196,6 +203,15 @@ def _past(
         if c.start_s is not None and c.end_s is not None and (wait := waited(c)) is not None
     ]
     return mean_in_flight(rows, window) if rows and window is not None else None
+
+
+def _hung_share(completions: Sequence[Completion], window: Interval | None) -> float | None:
+    slowest, times = max(latencies(completions), default=None), spans(completions)
+    every = mean_in_flight(times, window) if window is not None else None
+    if slowest is None or not every:
+        return None
+    hung = times[times[:, 1] - times[:, 0] > HUNG * slowest]
+    return (mean_in_flight(hung, window) or 0.0) / every
 
 
 def _sd(completions: Iterable[Completion]) -> float | None:
@@ -257,6 +273,7 @@ def _pool(rows: Sequence[SweepLevel]) -> SweepLevel:
         unusable=totals(r.unusable for r in rows),
         replicas=replicas,
         invalid=next((r.invalid for r in rows if r.invalid), None),
+        hidden=next((r.hidden for r in rows if r.hidden), None),
         client_rules=tuple(rule for r in rows for rule in r.client_rules),
         **found,  # type: ignore[arg-type]
     )

@@ -112,7 +112,8 @@ def not_observable(found: Findings, cause: Cause, stairs: Staircase | None) -> t
             "waits at the router and at replica admission: answers carry no x-router-queue-ms header"
         )
     if not view.sees_engine:
-        missing.append("running and waiting requests and queue time of the engine: no /metrics")
+        why = _no_engine(found.levels)
+        missing.append(f"running and waiting requests and queue time of the engine: {why}")
     if not view.sees_client:
         missing.append("the client's own pool and delays: the levels do not say")
     if all(r.seen_replicas is None for r in found.levels):
@@ -203,12 +204,16 @@ def _untouched(found: Findings, cause: Cause, layer: LayerName, seen: str) -> tu
 def _engine(found: Findings, cause: Cause) -> tuple[State, str]:
     top, held = found.levels[-1], found.view.of("engine")
     if top.running_max is None:
-        return "not observable", "no /metrics"
+        return "not observable", _no_engine(found.levels)
     waits = "" if top.waiting_mean is None else f", {top.waiting_mean:.1f} wait on average"
     seen = f"{top.running_max:g} run at most{waits}, {top.concurrency} in flight"
     if held is not None:
         return ("limits" if found.view.binding is held else "queues"), seen
     return _untouched(found, cause, "engine", seen)
+
+
+def _no_engine(levels: tuple[SweepLevel, ...]) -> str:
+    return next((r.hidden for r in reversed(levels) if r.hidden), "no /metrics")
 
 
 def _autoscaler(levels: tuple[SweepLevel, ...]) -> tuple[State, str]:

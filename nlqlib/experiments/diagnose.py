@@ -17,7 +17,7 @@ from nlqlib.analysis.staircase import ControlledStaircase
 from nlqlib.analysis.window import Scrape
 from nlqlib.artifacts import Measured, Record
 from nlqlib.experiments.questions import question_workload
-from nlqlib.experiments.saved_levels import levels_of
+from nlqlib.experiments.saved_levels import ONE_MODEL, levels_of
 from nlqlib.experiments.study import Spec, Study
 from nlqlib.experiments.sweep import (
     ANSWER_SD,
@@ -33,10 +33,11 @@ from nlqlib.experiments.sweep_result import measured
 from nlqlib.load.closed_loop import LoadError, LoadRun, closed_loop, cycled
 from nlqlib.load.pooled import Pooled
 from nlqlib.load.sampling import Sampler
-from nlqlib.records import ChatRequest, Completion, Json, Metric, Workload
+from nlqlib.records import ChatRequest, Completion, Json, Metric, Rule, Workload
 from nlqlib.serving.client import Client, make_client
 from nlqlib.serving.identity import identify
 from nlqlib.serving.metrics import MetricsReader, metrics_reader
+from nlqlib.serving.target import TargetError
 
 NOTEBOOK = "diagnose"
 MODULES = ("nlqlib.experiments.diagnose",)
@@ -86,8 +87,8 @@ class Swept:
 def sweep(study: Study, plan: Plan, tell: Callable[[str], None] = lambda line: None) -> Swept:
     """Measure the levels of `plan` on `study`, ascending; each retained already, or measured now.
 
-    A level at which nothing is answered ends the sweep and is named in `lost`; at the first level it raises
-    `LoadError`.
+    A level at which nothing is answered, or at which the endpoint or its model is gone, ends the sweep and is
+    named in `lost`; at the first level it raises `LoadError` or `TargetError`.
     """
     there = variant(study, plan)
     found: list[Record] = []
@@ -96,7 +97,7 @@ def sweep(study: Study, plan: Plan, tell: Callable[[str], None] = lambda line: N
         tell(f"[{number}/{len(plan.concurrency)}] {n} in flight, {sent} requests")
         try:
             found.append(_level(there, plan, n, sent))
-        except LoadError as error:
+        except (LoadError, TargetError) as error:
             if not found:
                 raise
             return Swept(tuple(found), (f"the level at {n} is left out: {error}",))
@@ -216,7 +217,18 @@ def told(found: Measured, run: LoadRun) -> Measured:
         _count(good),
         Metric("kv_usage", "share", "max", max(used, default=None), len(used)),
     ]
-    return replace(found, samples=rows, metrics=[*found.metrics, *metrics])
+    return replace(
+        found,
+        samples=rows,
+        metrics=[*found.metrics, *metrics],
+        validity=[*found.validity, _one_model(good)],
+    )
+
+
+def _one_model(good: Sequence[Completion]) -> Rule:
+    """Whether all answers name one model, and which."""
+    named = sorted({c.model for c in good if c.model})
+    return Rule(ONE_MODEL, ", ".join(named) or None, None, len(named) == 1 if named else None)
 
 
 def _headers(c: Completion) -> Json:

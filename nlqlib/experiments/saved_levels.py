@@ -10,7 +10,7 @@ from pathlib import Path
 from nlqlib.analysis.continuity import COUNTERS_GREW, SAME_ENGINE
 from nlqlib.analysis.diagnosis_levels import SweepLevel, level
 from nlqlib.analysis.staircase import ControlledStaircase
-from nlqlib.analysis.window import FINISHED, IN_FLIGHT
+from nlqlib.analysis.window import FINISHED, IN_FLIGHT, PAGES_READ
 from nlqlib.artifact_record import Record, load_record
 from nlqlib.experiments.staircase_result import AS_IT_IS, judge, staircases
 from nlqlib.load.health import CLIENT
@@ -28,6 +28,11 @@ VOIDS = {
     COUNTERS_GREW: "the server's counters fell: it restarted in between",
 }
 """Rules whose failure voids a point, and what that means."""
+ONE_MODEL = "answers name one model"
+"""Of a level; its value is what they name."""
+WHOLE = 0.9
+"""Of the answers: `/metrics` that count fewer show one replica of several, or are late."""
+ENGINE = ("running_mean", "running_max", "waiting_mean", "waiting_max", "engine_queue_s", "kv_usage")
 
 
 def sweep_records(folder: Path) -> list[Record]:
@@ -85,28 +90,55 @@ def sweep_name(record: Record) -> str:
 def levels_of(records: Sequence[Record]) -> list[SweepLevel]:
     """One row for each record. Raises `ArtifactError` when rows of requests are missing or altered."""
     overlaps = {r.path for pair in overlapping(records) for r in pair}
-    models = [r.server.model for r in records if r.server and r.server.model]
-    return [_level(r, overlaps, models[0] if models else None) for r in records]
+    told = zip(*map(_models, records), strict=True)
+    models = [next(filter(None, names), None) for names in told]
+    return [_level(r, overlaps, models) for r in records]
 
 
-def _level(record: Record, overlaps: set[Path], model: str | None) -> SweepLevel:
+def _level(record: Record, overlaps: set[Path], models: Sequence[str | None]) -> SweepLevel:
     rules, outcomes = record.validity, record.requests
+    hidden = _hidden(record)
     return level(
         completions_of(record),
         int(record.params["concurrency"]),
         lead_in=bool(record.params.get("lead_in")),
-        running_mean=record.value("running", "mean"),
-        running_max=record.value("running", "max"),
-        waiting_mean=record.value("waiting", "mean"),
-        waiting_max=record.value("waiting", "max"),
-        engine_queue_s=record.value("queue", "mean"),
-        kv_usage=_first(record.value("kv_usage", "max"), record.value("kv_usage", "last")),
-        replica_count=_whole(record.value("replicas", "max")),
+        **dict.fromkeys(ENGINE) if hidden else _engine(record),
+        hidden=hidden,
         client_rules=tuple(r for r in rules if r.rule.startswith(CLIENT)),
         pool_waits=_whole(_value(rules, POOL_WAITS)),
         pool_ceiling=_ceiling(rules, int(record.params["concurrency"])),
-        invalid=_invalid(record, overlaps, model),
+        invalid=_invalid(record, overlaps, models),
         unusable={k: v for k, v in outcomes.items() if k in SERVED and k != "ok" and v},
+    )
+
+
+def _engine(record: Record) -> Json:
+    """What `/metrics` says of the engine, or of all of them together."""
+    return {
+        "running_mean": record.value("running", "mean"),
+        "running_max": record.value("running", "max"),
+        "waiting_mean": record.value("waiting", "mean"),
+        "waiting_max": record.value("waiting", "max"),
+        "engine_queue_s": record.value("queue", "mean"),
+        "kv_usage": _first(record.value("kv_usage", "max"), record.value("kv_usage", "last")),
+        # pages that account for every answer are those of every replica
+        "replica_count": _whole(_value(record.validity, PAGES_READ)) if _counted(record) else None,
+    }
+
+
+def _counted(record: Record) -> float | None:
+    """Requests that the server says it finished."""
+    return _value(record.validity, FINISHED)
+
+
+def _hidden(record: Record) -> str | None:
+    """Why `/metrics` cannot be that of everything that answered; `None`: it can, or there is none."""
+    finished, answered = _counted(record), sum(record.requests.get(k, 0) for k in SERVED)
+    if finished is None or finished >= WHOLE * answered:
+        return None
+    return (
+        f"/metrics count {finished:g} of {answered} answers, so other replicas are hidden behind one URL "
+        "(name each in METRICS_URLS), or the page is late"
     )
 
 
@@ -129,16 +161,31 @@ def _completion(row: Json) -> Completion:
     )
 
 
-def _invalid(record: Record, overlaps: set[Path], model: str | None) -> str | None:
-    broken = [VOIDS[r.rule] for r in record.validity if r.ok is False and r.rule in VOIDS]
-    if broken:
-        return broken[0]
+def _invalid(record: Record, overlaps: set[Path], models: Sequence[str | None]) -> str | None:
+    broken = next((r for r in record.validity if r.ok is False and r.rule in VOIDS), None)
+    if broken is not None:
+        told = broken.rule == SAME_ENGINE and isinstance(broken.value, str)
+        return str(broken.value) if told else VOIDS[broken.rule]
     if record.path in overlaps:
         return "another run used the same endpoint at the same time"
-    answered = record.server.model if record.server else None
-    if answered and model and answered != model:
-        return f"another model answered: {answered} instead of {model}"
-    return None
+    return _another_model(record, models)
+
+
+def _another_model(record: Record, models: Sequence[str | None]) -> str | None:
+    """Whether this level was not answered by the model of the first one."""
+    several = next((r for r in record.validity if r.rule == ONE_MODEL and r.ok is False), None)
+    if several is not None:
+        return f"several models answered: {several.value}"
+    pairs = zip(_models(record), models, strict=True)
+    other = next(((here, first) for here, first in pairs if here and first and here != first), None)
+    return None if other is None else f"another model answered: {other[0]} instead of {other[1]}"
+
+
+def _models(record: Record) -> tuple[str | None, str | None]:
+    """The model as the endpoint lists it, and as its answers name it; `None`: not told."""
+    named = next((r.value for r in record.validity if r.rule == ONE_MODEL), None)
+    listed = record.server.model if record.server else None
+    return listed or None, str(named) if named else None
 
 
 def _value(rules: Iterable[Rule], name: str) -> float | None:
