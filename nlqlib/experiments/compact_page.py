@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from nlqlib import plots, tokens
 from nlqlib.analysis.compactness import (
@@ -230,10 +231,14 @@ def effects_sentence(found: Records) -> str:
     counted = {name: effects(both) for name, both in paired(found).items()}
     asked = [_counted(name, c) for name, c in counted.items() if FORMS[name].enforced == "nothing"]
     forced = {name: c for name, c in counted.items() if FORMS[name].enforced != "nothing"}
-    full = [name for name, c in forced.items() if c["honoured"] == sum(c.values())]
+    full = [name for name, c in forced.items() if c["honoured"] == sum(c.values()) - c["unpaired"]]
     rest = [_counted(name, c) for name, c in forced.items() if name not in full]
     parts = [f"Asked for in the prompt: {'; '.join(asked)}."] if asked else []
-    parts += [f"Enforced and honoured for every question: {', '.join(full)}."] if full else []
+    parts += (
+        [f"Enforced and honoured for every question that has a pretty answer: {', '.join(full)}."]
+        if full
+        else []
+    )
     parts += [f"Enforced, but not for every question: {'; '.join(rest)}."] if rest else []
     return " ".join(parts)
 
@@ -260,6 +265,7 @@ def effects_figure(found: Records, study: Study) -> Figure:
                 ax.text(left[name] + n / 2, at, str(n), ha="center", va="center", color="white", fontsize=9.5)
         left = {name: left[name] + n for name, n in counts.items()}
     ax.invert_yaxis()
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.grid(False, axis="y")
     plots.name_axes(ax, "questions", "")
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=5, frameon=False, fontsize=9.5)

@@ -70,7 +70,7 @@ def savings_figure(timed: Record, plan: Plan, study: Study) -> Figure:
         ax.scatter(x, y, s=24, color=colour, marker=marker, alpha=0.7, label=name)
         ends += [*x, *y]
     low, high = min(ends), max(ends)
-    ax.plot([low, high], [low, high], color=plots.GREY, lw=1, label="foretold = found")
+    ax.plot([low, high], [low, high], color=plots.GREY, lw=1, marker="", label="foretold = found")
     plots.name_axes(ax, "tokens saved × inter-token latency", "latency saved", x_unit="s", y_unit="s")
     ax.legend(frameon=False, fontsize=9.5)
     return fig
