@@ -40,8 +40,9 @@ def _acts(board: Board, at: int, metrics: int) -> bool:
     if before.endswith("M") and board.items[at - 1].following in ("did", "do", "does", "have", "has"):
         return True
     asked = board.items[at - 1] if before[-1:] in ("W", "q") else None
-    if asked and asked.words in ("what", "how much") and asked.end + 1 < board.items[at].start + 1:
-        return asked.end < board.items[at].start and re.match("(?:fV)*[JM]", after) is not None
+    if asked and asked.words in ("what", "how much"):
+        does = asked.end < board.items[at].start or VERBS.fullmatch(board.items[at].following)
+        return bool(does and re.match("(?:fV)*[JM]", after))
     return bool(told and not chosen and VERBS.fullmatch(board.items[at].following))
 
 

@@ -94,7 +94,9 @@ def shares(board: Board) -> None:
         return [joined(m.items, "M", name)] if name else None
 
     board.replace(r"M[zb]M", divided)
-    board.replace(r"MJ[fw]*(?P<y>Y)[fq]*(?P<whole>[MX])J?", ratio)  # items returned as a share of those sold
+    board.replace(
+        r"[MX]J[fw]*(?P<y>Y)[fq]*(?P<whole>[MX])J?", ratio
+    )  # items returned as a share of those sold
     board.replace(r"(?P<part>M)[fw]*(?P<y>Y)[fq]*(?P<whole>[MX])", ratio)
     board.replace(r"(?P<y>Y)[fq]*J?(?P<whole>[MX])(?:[wf]*(?P<later>M)|[wf]*J)?", ratio)
 
@@ -122,11 +124,13 @@ def _in_percent(board: Board) -> None:
 
 def quotient_of(catalog: Catalog, one: str, other: str) -> str | None:
     """The ratio of two measures, whichever is named first."""
-    for part, whole in ((one, other), (other, one)):
-        name = ratio_over(catalog, whole, part)
-        if name and catalog.metrics[part].kind == "measure":
-            return name
-    return None
+    known = catalog.metrics
+    if known[one].kind != "measure" or known[other].kind != "measure":
+        return None
+    parts = {known[one].measures[0], known[other].measures[0]}
+    of_both = (n for n, m in known.items() if m.kind == "ratio" and set(m.measures) == parts)
+    whole = ratio_over(catalog, other, one) or ratio_over(catalog, one, other)
+    return next(of_both, whole)
 
 
 def share_of(catalog: Catalog, metric: str) -> str | None:

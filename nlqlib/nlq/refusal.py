@@ -39,6 +39,7 @@ PLACES = (
     ("value", re.compile(r"M[fx]\?(?![TUG])|[z!]\?")),
     ("dimension", re.compile(r"\^\?(?![MDEXV])")),
     ("metric", re.compile(r"q\?(?![MDEXV])")),
+    ("metric", re.compile(r"M\?(?=b)")),  # loan duration by branch
     ("metric", re.compile(r"M\+\?(?![MDEXVTU?])")),
     ("dimension", re.compile(r"W\?(?![MDEXVTUN^?])")),
 )
@@ -112,7 +113,10 @@ def _missing(items: Sequence[Item]) -> Missing | None:
     for kind, pattern in PLACES:
         for found in pattern.finditer(codes(items)):
             first, item = items[found.start()], items[found.end() - 1]
-            if _meant(first) and not MANNER.search(item.words):
+            verb = (
+                first.code == "M" and len(found[0]) == 2 and item.words.endswith("s")
+            )  # profit breaks down by
+            if _meant(first) and not verb and not MANNER.search(item.words):
                 return Missing(kind, item.words, item.start, item.end)
     return None
 
