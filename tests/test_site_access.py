@@ -15,6 +15,7 @@ from nbformat.v4 import new_output
 from site_pages import code
 
 from nlqlib import commands_site, site
+from nlqlib.experiments.plans import PLANS
 
 CLAIMS = """<div class="claims"><table class="claims-table dataframe"><caption>Every claim</caption>
 <thead><tr><th scope="col">claim</th><th scope="col">target</th><th scope="col">verdict</th>
@@ -63,7 +64,10 @@ def built(tmp_path_factory) -> Path:
         nbformat.write(admission(target), folder / f"executed/{target}/03_admission.ipynb")
         nbformat.write(knee(target), folder / f"executed/{target}/05_knee.ipynb")
     nbformat.write(summary, folder / "executed/twin/99_summary.ipynb")
-    report = site.build_site(folder / "executed", folder / "site", texts=commands_site.texts())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(commands_site, "PLANS", {"05_knee": PLANS["05_knee"]})  # all of them take a while
+        texts = commands_site.texts()
+    report = site.build_site(folder / "executed", folder / "site", texts=texts)
     assert report.ok, [*report.problems, *report.warnings]
     return folder / "site"
 
@@ -159,7 +163,7 @@ def test_on_a_phone_a_claim_names_its_columns_and_nothing_scrolls_sideways(serve
     context = browser.new_context(viewport={"width": 390, "height": 800})
     page = context.new_page()
     for path in PAGES:
-        page.goto(served + path, wait_until="networkidle")
+        page.goto(served + path, wait_until="load")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
     page.goto(served + "twin/99_summary.html", wait_until="networkidle")
     label = "getComputedStyle(document.querySelector('td[data-label]'), '::before').content"
@@ -175,17 +179,42 @@ def test_in_print_there_is_no_navigation_and_the_page_is_whole(served, tab):
     assert not tab.locator(".prev-next-footer").first.is_visible()
 
 
+BARE = """() => {
+  const named = e => (e.innerText || e.getAttribute("aria-label") || e.title || (e.labels && e.labels.length)
+    || [...e.querySelectorAll("img")].some(i => i.alt));
+  const levels = [...document.querySelectorAll("h1,h2,h3,h4")]
+    .filter(h => h.offsetParent).map(h => +h.tagName[1]);  // the theme keeps a second title for print
+  return {
+    lang: document.documentElement.lang, h1: levels.filter(l => l === 1).length,
+    skipped: levels.some((l, i) => i && l > levels[i - 1] + 1),
+    main: document.querySelectorAll("main").length,
+    nameless: [...document.querySelectorAll("main a[href], main button, main select")]
+      .filter(e => e.offsetParent && !named(e)).map(e => e.outerHTML.slice(0, 80)),
+    unreachable: [...document.querySelectorAll(".wide")].filter(e => e.tabIndex !== 0).length,
+  };
+}"""
+
+
 @pytest.mark.site
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious_on_any_page(served, browser, scheme):
+@pytest.mark.parametrize("path", ["index.html", "twin/99_summary.html", "my-l4/03_admission.html"])
+def test_a_page_has_one_title_headings_in_order_and_a_name_for_all_that_can_be_used(served, tab, path):
+    tab.goto(served + path, wait_until="load")
+    found = tab.evaluate(BARE)
+    told = {"lang": "en", "h1": 1, "skipped": False, "main": 1, "nameless": [], "unreachable": 0}
+    assert found == told
+
+
+@pytest.mark.site
+@pytest.mark.parametrize(("scheme", "pages"), [("light", PAGES), ("dark", PAGES[:3])])
+def test_axe_finds_nothing_serious_on_any_page(served, browser, scheme, pages):
     script = axe_script()
     if script is None:
         pytest.skip("axe-core is not installed: pip install axe-playwright-python")
     context = browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 900})
     page = context.new_page()
     found = {}
-    for path in PAGES:
-        page.goto(served + path, wait_until="networkidle")
+    for path in pages:
+        page.goto(served + path, wait_until="load")
         page.add_script_tag(path=str(script))
         violations = page.evaluate("axe.run().then(r => r.violations)")
         told = [
