@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -163,6 +164,7 @@ def short(text: object) -> str:
     return shown if len(str(text)) <= 60 else f"{shown[:-2]}…{shown[-1]}"
 
 
+@lru_cache(maxsize=1 << 15)  # a catalog's names are folded for every question
 def fold(text: str) -> str:
     """`text` without case, accents, spacing, punctuation and possessives, for comparison."""
     plain = text.replace("’", "'").replace("‘", "'").replace("%", " percent ")
