@@ -4,6 +4,7 @@ Both read saved runs as well: the folder that `sweep --out`, `diagnose --out` or
 """
 
 import json
+import os
 import sys
 import tempfile
 import textwrap
@@ -20,7 +21,7 @@ from nlqlib.analysis.diagnosis import Diagnosis
 from nlqlib.analysis.staircase import MIN_PROCESSES
 from nlqlib.artifacts import Record, Store
 from nlqlib.commands import InputError
-from nlqlib.experiments import staircase
+from nlqlib.experiments import diagnose_limits, staircase
 from nlqlib.experiments.chats import ChatsError, load_chats
 from nlqlib.experiments.diagnose import NOTEBOOK, Plan, default_grid, of_records, sweep, verdict
 from nlqlib.experiments.saved_levels import (
@@ -32,6 +33,7 @@ from nlqlib.experiments.saved_levels import (
 )
 from nlqlib.experiments.study import Study
 from nlqlib.load.closed_loop import LoadError
+from nlqlib.plan import LimitError
 from nlqlib.records import Completion, Json
 from nlqlib.serving.target import Target, open_target
 
@@ -108,7 +110,10 @@ def _measured(
         total = sum(whole.sent(n, study.quick) for n in grid)
         _tell(f"{total} requests in {len(grid)} levels, their warming left out")
         try:
+            diagnose_limits.check(study, whole, processes, os.environ)
             swept = sweep(study, whole, _tell)
+        except LimitError as error:
+            raise InputError(str(error)) from error
         except LoadError as error:
             raise InputError(f"nothing was answered: {error}") from error
         stairs = None

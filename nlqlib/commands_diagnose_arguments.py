@@ -25,6 +25,7 @@ prints (shortened)
              to one replica; set it to 32
 A workload of your own is one JSON object a line:
   {"messages": [{"role": "user", "content": "…"}], "max_tokens": 64, "ignore_eos": true}
+MAX_REQUESTS and MAX_TOKENS are hard limits: a plan beyond them is refused before anything is sent.
 exit status: 0 with a verdict, 1 when it cannot tell, 2 for input that cannot be used"""
 COMPARE = """Two saved runs, before and after a change: differences at each concurrency with 95 % intervals.
 

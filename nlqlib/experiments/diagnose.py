@@ -136,9 +136,9 @@ def requests_of(study: Study, plan: Plan) -> list[ChatRequest]:
     return offered(study, Level(NOTEBOOK, 1, 1, output_tokens=fixed))
 
 
-def _level(study: Study, plan: Plan, concurrency: int, sent: int) -> Record:
-    asked = requests_of(study, plan)
-    warming = min(sent, len(asked))
+def level_spec(study: Study, plan: Plan, concurrency: int) -> Spec:
+    """The level at `concurrency` as it is planned; `study` is of the plan's variant."""
+    asked, sent = requests_of(study, plan), plan.sent(concurrency, study.quick)
     params = {
         "sweep": NOTEBOOK,
         "concurrency": concurrency,
@@ -150,9 +150,14 @@ def _level(study: Study, plan: Plan, concurrency: int, sent: int) -> Record:
         "contract": asked[0].contract.name,
     }
     workload = plan.workload or replace(question_workload(SET), seed=plan.seed)
-    name = f"{NOTEBOOK}-n{concurrency:02d}"
-    spec = Spec(name, params, MODULES, workload, requests=sent + warming, concurrency=concurrency)
-    return study.point(spec, lambda: _measured(study, plan, concurrency, sent, asked[:warming], asked))
+    name, every = f"{NOTEBOOK}-n{concurrency:02d}", sent + min(sent, len(asked))
+    return Spec(name, params, MODULES, workload, requests=every, concurrency=concurrency)
+
+
+def _level(study: Study, plan: Plan, concurrency: int, sent: int) -> Record:
+    asked = requests_of(study, plan)
+    spec = level_spec(study, plan, concurrency)
+    return study.point(spec, lambda: _measured(study, plan, concurrency, sent, asked[:sent], asked))
 
 
 def _measured(study: Study, *how: Any) -> Measured:
