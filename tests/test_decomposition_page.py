@@ -57,13 +57,14 @@ def test_the_terms_close_and_the_residual_is_the_twins_own_setting(alone: Record
     found, whole = page.terms(alone), page.total_s(alone)
     assert whole is not None
     assert sum(v or 0.0 for v in found.values()) == pytest.approx(whole, rel=1e-9)
-    assert found["residual"] == pytest.approx(0.070, abs=1e-6)
+    assert found["residual"] == pytest.approx(0.0675, abs=1e-6)
+    assert found["engine intake"] == pytest.approx(0.0025, abs=1e-6)
     assert page.outside_s(alone) == pytest.approx(0.0675, abs=1e-6)
     assert page.closure(alone).ok is True
 
 
 def test_a_twin_without_a_gateway_has_no_admission_queues(alone: Record) -> None:
-    assert list(page.terms(alone)) == ["engine queue", "prefill", "decode", "residual"]
+    assert list(page.terms(alone)) == ["engine intake", "engine queue", "prefill", "decode", "residual"]
     assert page.terms_table([alone]).loc["alone", "router queue (ms)"] == "none"
 
 
@@ -79,7 +80,7 @@ def test_the_gateways_queues_hold_the_time_that_the_limits_cost(gateway: Record)
     found, whole = page.terms(gateway), page.total_s(gateway)
     queued = (found["router queue"] or 0.0) + (found["replica queue"] or 0.0)
     assert whole is not None and queued > 0.3 * whole
-    assert found["residual"] == pytest.approx(0.070, abs=1e-3)
+    assert found["residual"] == pytest.approx(0.0675, abs=1e-3)
     assert (found["engine queue"] or 0.0) < 0.05
     assert page.closure(gateway).ok is True
     assert "nothing queues" in page.gateway_sentence([gateway])

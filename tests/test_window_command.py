@@ -73,10 +73,10 @@ def test_a_percentile_in_the_first_bucket_is_only_bounded(
 
 def test_the_decomposition_shows_its_residual(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     parts = told(capsys, saved(tmp_path, page(10), page(110)))["decomposition"]
-    assert [t["name"] for t in parts["terms"]] == ["engine queue", "prefill", "decode"]
+    assert [t["name"] for t in parts["terms"]] == ["engine intake", "engine queue", "prefill", "decode"]
     assert parts["total_s"] == pytest.approx(2.17)
     assert parts["residual"]["mean_s"] == pytest.approx(0.05)
-    assert (parts["closes"], parts["missing"], parts["n"]) == (True, [], 100)
+    assert (parts["closes"], parts["missing"], parts["n"]) == (True, ["engine intake"], 100)
 
 
 def test_the_tables_name_what_they_show(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -1,5 +1,10 @@
-"""Where a request's time goes: client E2E = router queue + replica queue + engine queue + prefill + decode
-+ residual.
+"""Where a request's time goes: client E2E = router queue + replica queue + engine intake + engine queue
++ prefill + decode + residual.
+
+*Engine intake* is TTFT less queue and prefill. vLLM counts TTFT from arrival at its frontend and the queue
+from the moment its scheduler hears of the request, which is between two steps: what lies between is
+tokenising, and the rest of the step that ran. On an engine with steps of a second that is no small thing, and
+no queue shows it.
 
 All are means in seconds: E2E and the two admission queues from the client's own answers (the queues from the
 gateway's headers), the rest from the engine's histograms. The residual is what no term explains, network and
@@ -14,8 +19,9 @@ from nlqlib.analysis.window import Window
 from nlqlib.records import Completion, Rule
 
 ROUTER, REPLICA = "router queue", "replica queue"
+INTAKE = "engine intake"
 ENGINE, PREFILL, DECODE = "engine queue", "prefill", "decode"
-LAYERS = (ROUTER, REPLICA, ENGINE, PREFILL, DECODE)
+LAYERS = (ROUTER, REPLICA, INTAKE, ENGINE, PREFILL, DECODE)
 """In the order in which a request passes them."""
 CLOSURE = 0.05
 """Largest share of the total that the terms may miss or exceed."""
@@ -94,6 +100,7 @@ def decompose(client: ClientMeans, window: Window, without: Collection[str] = ()
     seen = {
         ROUTER: client.router_queue_s,
         REPLICA: client.replica_queue_s,
+        INTAKE: intake_s(window),
         ENGINE: window.queue_s,
         PREFILL: window.prefill_s,
         DECODE: window.decode_s,
@@ -104,9 +111,20 @@ def decompose(client: ClientMeans, window: Window, without: Collection[str] = ()
     return _decomposition("client E2E", client.e2e_s, client.n, kept, outside, (_coverage(client, window),))
 
 
+def intake_s(window: Window) -> float | None:
+    """From arrival at the engine's frontend until its scheduler knows of a request; `None` where not seen.
+
+    TTFT is observed at the first token and the phases at the end, so at a window's edges the difference of
+    their means may fall below 0 by a little: it is 0 then.
+    """
+    found = _less(window.ttft_s, [window.queue_s, window.prefill_s])
+    return None if found is None else max(0.0, found)
+
+
 def decompose_engine(window: Window) -> Decomposition:
     """Engine E2E, from arrival at its frontend, in queue, prefill and decode: what one server alone tells."""
-    seen = {ENGINE: window.queue_s, PREFILL: window.prefill_s, DECODE: window.decode_s}
+    phases = {ENGINE: window.queue_s, PREFILL: window.prefill_s, DECODE: window.decode_s}
+    seen = {INTAKE: intake_s(window), **phases}
     count = window.count("e2e_s")
     return _decomposition("engine E2E", window.e2e_s, None if count is None else int(count), seen, None, ())
 

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from nlqlib import article
-from nlqlib.analysis.decomposition import DECODE, ENGINE, PREFILL
+from nlqlib.analysis.decomposition import DECODE, ENGINE, INTAKE, PREFILL
 from nlqlib.article import Verdict, comparison_table, verdict
 from nlqlib.artifacts import Record
 from nlqlib.experiments.decomposition_page import RESIDUAL, ratio
@@ -16,10 +16,14 @@ ARTICLE_OUTSIDE = "prefix.shared.client_p50"
 
 def article_terms() -> dict[str, float | None]:
     """The article's sequential row; its residual is the client's median less the engine's mean."""
-    value = {c: article.claim(f"decomposition.{c}").value for c in ("e2e", "queue", "prefill", "decode")}
+    names = ("e2e", "ttft", "queue", "prefill", "decode")
+    value = {c: article.claim(f"decomposition.{c}").value for c in names}
     client = article.claim(ARTICLE_OUTSIDE).value
     outside = None if client is None or value["e2e"] is None else client - value["e2e"]
-    return {ENGINE: value["queue"], PREFILL: value["prefill"], DECODE: value["decode"], RESIDUAL: outside}
+    first = [value[c] for c in ("ttft", "queue", "prefill")]
+    intake = None if None in first else max(0.0, first[0] - first[1] - first[2])  # type: ignore[operator]
+    phases = {ENGINE: value["queue"], PREFILL: value["prefill"], DECODE: value["decode"]}
+    return {INTAKE: intake, **phases, RESIDUAL: outside}
 
 
 def against_article(alone: Record, study: Study) -> pd.DataFrame:

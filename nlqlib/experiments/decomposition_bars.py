@@ -16,7 +16,7 @@ from nlqlib.experiments.sweep_page import article_shown
 from nlqlib.experiments.sweep_rows import Records
 
 COLOURS = {
-    **{layer: plots.PALETTE[i] for layer, i in zip(LAYERS, (3, 5, 1, 2, 0), strict=True)},
+    **{layer: plots.PALETTE[i] for layer, i in zip(LAYERS, (3, 5, 4, 1, 2, 0), strict=True)},
     RESIDUAL: plots.GREY,
 }
 PALE = (ROUTER, REPLICA)
