@@ -235,9 +235,7 @@ def effects_sentence(found: Records) -> str:
     rest = [_counted(name, c) for name, c in forced.items() if name not in full]
     parts = [f"Asked for in the prompt: {'; '.join(asked)}."] if asked else []
     parts += (
-        [f"Enforced and honoured for every question with a pretty answer: {', '.join(full)}."]
-        if full
-        else []
+        [f"Enforced and honoured for every question with a pretty answer: {', '.join(full)}."] if full else []
     )
     parts += [f"Enforced, but not for every question: {'; '.join(rest)}."] if rest else []
     return " ".join(parts)
