@@ -70,7 +70,7 @@ def test_a_real_engine_is_asked_for_little_in_the_quick_profile(tmp_path: Path) 
     params = {"low": 1, "high": 32, "together": 0, "n_requests": 0, "cell": ""}
     found = [s for _, s in admission.points(local, params)]
     assert {s.params["output_tokens"] for s in found} == {16}
-    assert sum(s.params["requests"] for s in found) == 2 * (4 + 8 + 32) + 4 * 2 * 8
+    assert sum(s.params["requests"] for s in found) == 2 * (8 + 8 + 32) + 4 * 2 * 8
     assert {s.concurrency for s in found if "low" in s.params["cell"]} == {1}
 
 

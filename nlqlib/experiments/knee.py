@@ -73,7 +73,7 @@ def points(study: Study, params: Json) -> list[tuple[Study, Spec]]:
         *short_levels(study),
         *recorded_levels(study, at_once, n),
     ]
-    beside = (
-        [block_accounting.SPEC] if study.target.kind == "twin" else [calibration.SPEC, block_accounting.SPEC]
-    )
-    return [*((at(study, level), level_spec(level)) for level in wanted), *((study, s) for s in beside)]
+    beside = [(block_accounting.at(study), block_accounting.SPEC)]
+    if study.target.kind != "twin":
+        beside.append((study, calibration.SPEC))
+    return [*((at(study, level), level_spec(level)) for level in wanted), *beside]
