@@ -29,7 +29,8 @@ def name(record: Record) -> str:
 def terms(record: Record) -> dict[str, float | None]:
     """Seconds of each term in the order of the path, the residual last; one that is not there is absent."""
     found = record.results["terms"]
-    return {**found["parts"], RESIDUAL: found["residual_s"]}
+    parts = {layer: found["parts"][layer] for layer in LAYERS if layer in found["parts"]}
+    return {**parts, RESIDUAL: found["residual_s"]}
 
 
 def total_s(record: Record) -> float | None:
