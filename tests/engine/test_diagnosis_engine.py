@@ -1,12 +1,11 @@
 """Where concurrency is lost, on a real vLLM: in its scheduler, before it, or nowhere.
 
 One engine that may run four sequences at once. As it is, the scheduler is the limit; behind a gateway of one
-at a time, concurrency is lost before it, also where neither headers nor metrics tell.
+at a time, concurrency is lost before it.
 """
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,13 +50,3 @@ def test_one_at_a_time_at_the_router_is_serialised_upstream(target: Target, tmp_
     with closing(target.limited(router=1)) as limited:
         found = diagnosed(limited, tmp_path, Plan(SERIAL_GRID, REQUESTS))
     assert (found.kind, found.layer) == ("serialised upstream", "router"), found.sentence
-
-
-def test_without_headers_and_metrics_the_verdict_stays_and_the_layer_does_not(
-    target: Target, tmp_path: Path
-) -> None:
-    with closing(target.limited(replica=1, headers=False)) as limited:
-        there = replace(limited.connection, metrics_urls=())
-        blind = replace(limited, connect=lambda: there)
-        found = diagnosed(blind, tmp_path, Plan(SERIAL_GRID, REQUESTS))
-    assert (found.kind, found.layer) == ("serialised upstream", None), found.sentence
