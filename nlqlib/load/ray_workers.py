@@ -8,7 +8,6 @@ environment.
 """
 
 import asyncio
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +19,7 @@ from nlqlib.load.processes import check_processes, merged, shares
 from nlqlib.records import ChatRequest, Json, Rule
 from nlqlib.serving.client import ClientKind
 from nlqlib.serving.endpoint import Endpoint, EndpointError
+from nlqlib.wall_clock import wall_s
 
 RELEASE_S = 3.0
 """From the moment all workers are up to their release: news travels, and a clock may be off by a little."""
@@ -97,7 +97,7 @@ def _run(ray: Any, jobs: Sequence[Job]) -> list[Json]:
             f"after {START_LIMIT_S:g} s only {len(up)} of {len(crew)} workers have a place on the cluster: "
             "start fewer, or add machines"
         )
-    at_s = time.time() + RELEASE_S
+    at_s = wall_s() + RELEASE_S
     found: list[Json] = ray.get([w.work.remote(at_s) for w in crew])
     for number, result in enumerate(found):
         if "error" in result:
@@ -130,8 +130,8 @@ class RayWorker:
 
         async def do() -> Json:
             loop = asyncio.get_running_loop()
-            await asyncio.sleep(at_s - time.time())
-            offset_s, woken_s = time.time() - loop.time(), time.time()
+            await asyncio.sleep(at_s - wall_s())
+            offset_s, woken_s = wall_s() - loop.time(), wall_s()
             result = await share_of_loop(self._job)
             return {**result, "offset_s": offset_s, "woken_s": woken_s}
 
