@@ -1,6 +1,6 @@
 """The page on admission: what is measured where, deployments merged, the factorial, queues by layer."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,8 +70,55 @@ def test_a_real_engine_is_asked_for_little_in_the_quick_profile(tmp_path: Path) 
     params = {"low": 1, "high": 32, "together": 0, "n_requests": 0, "cell": ""}
     found = [s for _, s in admission.points(local, params)]
     assert {s.params["output_tokens"] for s in found} == {16}
-    assert sum(s.params["requests"] for s in found) == 2 * (8 + 8 + 32) + 4 * 2 * 8
+    assert sum(s.params["requests"] for s in found) == 2 * (8 + 8 + 32) + 4 * 2 * 8 + 3 * (5 + 16)
     assert {s.concurrency for s in found if "low" in s.params["cell"]} == {1}
+
+
+def before_levels(study: Study, **more: int) -> list[PathLevel]:
+    return admission.sweep_levels(study, "low/low", Design(**more))  # type: ignore[arg-type]
+
+
+def test_where_a_machine_drifts_the_ends_of_the_sweep_before_are_repeated_in_mixed_order(
+    tmp_path: Path,
+) -> None:
+    local = study_of(tmp_path, "local", "quick")
+    found = [(x.concurrency, x.repeat, x.requests) for x in before_levels(local)]
+    assert found[:3] == [(1, 0, 8), (4, 0, 8), (16, 0, 32)]
+    assert sorted(found[3:]) == [(1, r, 5) for r in (1, 2, 3)] + [(16, r, 16) for r in (1, 2, 3)]
+    assert [r for _, r, _ in found[3:]] == [1, 1, 2, 2, 3, 3]  # neighbours in time are a pair
+    first = {n for i, (n, _, _) in enumerate(found[3:]) if i % 2 == 0}
+    assert first == {1, 16}
+    assert found == [(x.concurrency, x.repeat, x.requests) for x in before_levels(local)]
+    assert {(x.concurrency, x.repeat) for x in before_levels(local, n=40)} == {(n, r) for n, r, _ in found}
+
+
+def test_repeats_leave_the_points_that_were_retained_as_they_were(tmp_path: Path) -> None:
+    asked = before_levels(study_of(tmp_path, "local", "quick"))
+    one = {
+        "cell": "low/low",
+        "concurrency": 1,
+        "output_tokens": 16,
+        "repeat": 0,
+        "requests": 8,
+        "seed": 0,
+        "sweep": "before",
+        "warm": True,
+        "words": "served",
+    }
+    assert vars(asked[0]) == one
+    assert vars(asked[2]) == {**one, "concurrency": 16, "requests": 32}
+    assert len({x.point for x in asked}) == len(asked)
+
+
+def test_a_repeated_end_costs_a_real_engine_less_than_four_minutes(tmp_path: Path) -> None:
+    sent = sum(x.requests for x in before_levels(study_of(tmp_path, "local", "quick")) if x.repeat)
+    assert sent * 3.5 < 240  # seconds of one request at a limit of one on two cores
+
+
+def test_neither_the_twin_nor_the_sweep_after_is_repeated(twin: Study, tmp_path: Path) -> None:
+    assert {x.repeat for x in before_levels(twin)} == {0}
+    local = study_of(tmp_path, "local", "quick")
+    assert {x.repeat for x in admission.sweep_levels(local, "high/high", Design())} == {0}
 
 
 def test_the_cells_are_measured_in_an_order_that_mixes_them(
@@ -255,6 +302,59 @@ def test_a_real_engine_gets_a_gateway_for_each_cell(
 
 
 # ---- made by hand ----------------------------------------------------------------------------------------
+
+
+def drifting(ratio: float, speeds: Mapping[int, float], noise: float = 0.002) -> list[Record]:
+    """A sweep before on a machine whose speed differs from repeat to repeat; X(16) is `ratio` times X(1)."""
+    found = []
+    for r, x in speeds.items():
+        wobble = 1 + noise * (1 if r % 2 else -1)
+        found += [level(1, x, 3.3, sweep="before", repeat=r)]
+        found += [level(16, ratio * wobble * x, 52.0, sweep="before", repeat=r)]
+    return found
+
+
+DRIFT = {0: 0.306, 1: 0.285, 2: 0.312, 3: 0.291}
+"""Requests per second of one machine in different minutes: 9 % apart."""
+
+
+def test_a_drift_that_both_levels_share_does_not_hide_a_flat_throughput() -> None:
+    found = admission_page.signature("before", drifting(1.0, DRIFT))
+    assert found is not None and found.change is not None
+    assert -0.01 < found.change.low < 0 < found.change.high < 0.01
+    assert found.gain == pytest.approx(np.mean([1.002, 0.998]), abs=0.001)
+    told = admission_page.signature_sentence({"before": drifting(1.0, DRIFT)})
+    assert "flat within 5%" in told
+    shown = admission_page.signature_table({"before": drifting(1.0, DRIFT)})
+    assert "to +" in shown.loc["before", "change of X, 95 %"]
+
+
+@pytest.mark.parametrize(
+    "ratio, noise, said",
+    [
+        (1.08, 0.002, ": not flat within 5%."),
+        (0.90, 0.002, ": not flat within 5%."),
+        (1.0, 0.06, "mean is inside 5%, but the interval reaches beyond"),
+        (1.08, 0.06, "mean is outside 5%, but the interval is not"),
+    ],
+)
+def test_a_ratio_is_judged_with_its_interval(ratio: float, noise: float, said: str) -> None:
+    told = admission_page.signature_sentence({"before": drifting(ratio, DRIFT, noise)})
+    assert said in told
+
+
+def test_without_repeats_no_interval_is_stated() -> None:
+    for speeds in ({0: 0.3}, {0: 0.3, 1: 0.31}):
+        found = admission_page.signature("before", drifting(1.0, speeds))
+        assert found is not None and found.change is None
+    assert "interval" not in admission_page.signature_sentence({"before": drifting(1.0, {0: 0.3})})
+
+
+def test_a_pair_of_which_a_rule_broke_does_not_count() -> None:
+    good = drifting(1.0, DRIFT)
+    bad = [level(1, 0.3, sweep="before", repeat=4), level(16, 0.9, sweep="before", repeat=4, broken=["x"])]
+    one, other = (admission_page.signature("before", r) for r in (good, [*good, *bad]))
+    assert one is not None and other is not None and one.change == other.change
 
 
 def test_nothing_measured_leaves_no_trace_of_numbers(twin: Study) -> None:

@@ -16,7 +16,7 @@ from nlqlib.analysis.factorial import CELLS, Cell
 from nlqlib.artifacts import Record
 from nlqlib.experiments.path_level import PathLevel, counted, path_level, retained, spec
 from nlqlib.experiments.study import Spec, Study
-from nlqlib.experiments.sweep import FULL_REQUESTS, QUICK_REQUESTS, QUICK_WAVES, at, levels
+from nlqlib.experiments.sweep import FULL_REQUESTS, QUICK_REQUESTS, QUICK_WAVES, Level, at, levels
 from nlqlib.progress import progress
 from nlqlib.records import Json
 from nlqlib.serving.target import TargetError
@@ -33,6 +33,10 @@ TOGETHER = {"full": 32, "quick": 4}
 REPEATS = {"full": 3, "quick": 2}
 LEAST_REQUESTS = 8
 """Of a level of a quick sweep: X(16) / X(1) is what the page is about, and four answers do not give X(1)."""
+ENDS_AGAIN = 3
+"""Further measurements of the ends of the sweep before, where a machine drifts."""
+LEAST_AT_ENDS = 5
+"""Of each of them in a quick sweep, at least one for each in flight: behind a limit each costs seconds."""
 COLD_REQUESTS = 10
 """So few that one cold prompt moves p95, which is nearly their slowest."""
 AS_DEPLOYED = "as deployed"
@@ -102,7 +106,26 @@ def sweep_levels(study: Study, cell: str, wanted: Design) -> list[PathLevel]:
     found = levels(study, name, concurrency, n=wanted.n, seed=wanted.seed)
     if study.quick and not wanted.n:
         found = [replace(x, requests=max(x.requests, LEAST_REQUESTS)) for x in found]
-    return [path_level(x, cell) for x in found]
+    return [path_level(x, cell) for x in [*found, *_ends_again(study, cell, name, wanted)]]
+
+
+def _ends_again(study: Study, cell: str, name: str, wanted: Design) -> list[Level]:
+    """The smallest and the largest concurrency before, in pairs of random order; none on the twin.
+
+    A machine whose speed drifts over minutes makes a flat throughput look like a trend: neighbours in time
+    share the drift, and the order within a pair follows from the design's seed.
+    """
+    swept = SWEPT[study.profile].get(cell, ())
+    if study.target.kind == "twin" or cell != "low/low" or len(swept) < 2:
+        return []
+    pairs, order = [], random.Random(wanted.seed)
+    for r in range(1, ENDS_AGAIN + 1):
+        pair = levels(study, name, (swept[0], swept[-1]), n=wanted.n, seed=wanted.seed + r)
+        if study.quick and not wanted.n:
+            pair = [replace(x, requests=max(x.concurrency, LEAST_AT_ENDS)) for x in pair]
+        order.shuffle(pair)
+        pairs += [replace(x, repeat=r) for x in pair]
+    return pairs
 
 
 def factorial_levels(study: Study, cell: str, wanted: Design) -> list[PathLevel]:
@@ -142,7 +165,7 @@ def sweeps(study: Study, wanted: Design) -> dict[str, list[Record]]:
     """
     asked = {cell: sweep_levels(study, cell, wanted) for cell in swept_cells(study, wanted)}
     found = {named(cell): measured_cell(study, cell, wanted, of) for cell, of in asked.items()}
-    return {name: records for name, records in found.items() if records}
+    return {name: sorted(records, key=_place) for name, records in found.items() if records}
 
 
 def measured_cell(study: Study, cell: str, wanted: Design, asked: Sequence[PathLevel]) -> list[Record]:
@@ -185,6 +208,10 @@ def cells(study: Study, wanted: Design) -> dict[Cell, list[Record]]:
 def _kept(study: Study, cell: Cell, wanted: Design) -> list[Record]:
     asked = factorial_levels(study, label(cell), wanted)
     return [r for level in asked if (r := retained(study, level)) is not None]
+
+
+def _place(record: Record) -> tuple[int, int]:
+    return int(record.params["concurrency"]), _repeat(record)
 
 
 def _repeat(record: Record) -> int:

@@ -13,10 +13,11 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from nlqlib import plots
 from nlqlib.analysis.slo import ARTICLE_POLICIES, Choice, policy_table
-from nlqlib.analysis.stats import Line, line
+from nlqlib.analysis.stats import Interval, Line, line
 from nlqlib.article import claim
 from nlqlib.artifacts import Record
 from nlqlib.experiments.admission import AS_DEPLOYED, Design, sets_limits
+from nlqlib.experiments.admission_flatness import FLAT, change_interval, flatness_sentence
 from nlqlib.experiments.captions import kinds, named
 from nlqlib.experiments.operating_page import ARTICLE_PRICE, operating_points
 from nlqlib.experiments.study import Study
@@ -33,8 +34,6 @@ AFTER_X = (
     "after.throughput.32",
 )
 AFTER_P95 = (*(f"dense.p95.{n}" for n in (1, 8, 16, 24)), "repeated.p95.20", "after.p95.32")
-FLAT = 0.05
-"""A throughput that differs by no more than this share from that of one request is called flat."""
 COLOURS = {"before": 1, "after": 0}
 
 
@@ -74,6 +73,8 @@ class Signature:
     x_first: float
     x_last: float
     tail: Line | None
+    change: Interval | None = None
+    """Interval of X(last) / X(first) − 1, where both were repeated."""
 
     @property
     def gain(self) -> float:
@@ -93,9 +94,9 @@ def signature(name: str, records: Records) -> Signature | None:
     tails = [(p.concurrency, p.p95_s) for p in found if p.p95_s is not None]
     first, last = found[0], found[-1]
     fit = line([n for n, _ in tails], [s for _, s in tails]) if tails else None
-    return Signature(
-        name, len(found), first.concurrency, last.concurrency, first.x_run or 0.0, last.x_run or 0.0, fit
-    )
+    ends = (first.concurrency, last.concurrency)
+    x = (first.x_run or 0.0, last.x_run or 0.0)
+    return Signature(name, len(found), *ends, *x, fit, change_interval(records, *ends))
 
 
 def signatures(sweeps: Sweeps) -> list[Signature]:
@@ -108,6 +109,7 @@ def signature_table(sweeps: Sweeps) -> pd.DataFrame:
     shown = {
         s.name: {
             "X(N) / X(1)" if s.first == 1 else f"X(N) / X({s.first})": f"{s.gain:.2f} at N = {s.last}",
+            "change of X, 95 %": span(s.change, "+.1%"),
             "p95 per further request (s)": told(s.tail.slope if s.tail else None, ".2f"),
             "95 % interval": span(s.tail.slope_interval if s.tail else None, ".2f"),
             "1 / X at the largest N (s)": f"{1 / s.x_last:.2f}",
@@ -135,9 +137,10 @@ def signature_sentence(sweeps: Sweeps) -> str:
         return (
             f"At {now.last} in flight throughput is {now.x_last:.2f} req/s instead of {was.x_last:.2f}, "
             f"{now.x_last / was.x_last:.1f} times; before, it changed by {was.gain - 1:+.1%} from "
-            f"{was.first} to {was.last} in flight."
+            f"{was.first} to {was.last} in flight.{flatness_sentence(was.gain - 1, was.change)}"
         )
-    return " ".join(f"{s.name}: {_reading(s)}." for s in found.values()) or "No sweep has two good levels."
+    alone = [f"{s.name}: {_reading(s)}.{flatness_sentence(s.gain - 1, s.change)}" for s in found.values()]
+    return " ".join(alone) or "No sweep has two good levels."
 
 
 def sweeps_figure(sweeps: Sweeps, study: Study) -> Figure:
