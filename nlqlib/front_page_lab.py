@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nlqlib import paths
+from nlqlib.code_marks import coded
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,7 @@ class Contents:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f'<tr><td><a href="../{name}.ipynb">{name}</a></td><td>{html.escape(claim)}</td>'
+            f'<tr><td><a href="../{name}.ipynb">{name}</a></td><td>{coded(html.escape(claim))}</td>'
             f"<td>{html.escape(', '.join(targets) or '—')}</td></tr>"
             for name, claim, targets in self.entries
         )

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from nlqlib.code_marks import uncoded
+
 FRONT_TAG = "front"
 CAPTION = re.compile(r"<caption>(.*?)</caption>", re.DOTALL)
 READING = re.compile(r"</table>\s*<p>(.*?)</p>", re.DOTALL)
@@ -137,14 +139,14 @@ def table(nb: Any, page: str, made_by: str) -> LiftedTable | None:
             [body, *_], caption = TABLE.findall(shown[0]), CAPTION.search(shown[0])
             said = next(iter(_said(cell)), "")
             return LiftedTable(
-                page, body, html.unescape(caption[1]) if caption else "", _reading(shown[0]) or said
+                page, body, html.unescape(uncoded(caption[1])) if caption else "", _reading(shown[0]) or said
             )
     return None
 
 
 def _reading(text: str) -> str:
     found = READING.search(text)
-    return html.unescape(found[1]).strip() if found else ""
+    return html.unescape(uncoded(found[1])).strip() if found else ""
 
 
 def sentence(nb: Any, said_by: str) -> str:

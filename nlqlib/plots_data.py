@@ -19,6 +19,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator
 
+from nlqlib.code_marks import coded
+
 MAX_ROWS = 80  # of one panel; more are summarised
 MAX_CURVE_POINTS = (
     24  # a line without markers and with more points is a curve: every so many of them are named
@@ -79,7 +81,7 @@ def details(tables: list[Panel]) -> str:
 
 def _table(panel: Panel) -> str:
     opening, rest = panel.frame.to_html(border=0, index=False, na_rep="—", float_format=_told).split("\n", 1)
-    return f"<div>{opening}\n<caption>{html.escape(panel.caption)}</caption>\n{rest}</div>"
+    return coded(f"<div>{opening}\n<caption>{html.escape(panel.caption)}</caption>\n{rest}</div>")
 
 
 def _told(value: float) -> str:

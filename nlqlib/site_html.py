@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from nlqlib.code_marks import MARKED
 from nlqlib.site_gate import Problem
 
 # Attributes whose value a browser loads, follows or sends to.
@@ -28,6 +29,7 @@ EXTERNAL = re.compile(r"^\s*(?:[a-z][a-z0-9+.-]*:)?//", re.IGNORECASE)
 CSS_EXTERNAL = re.compile(r"(?:url\(\s*['\"]?|@import\s+['\"])((?:https?:)?//[^'\")\s]+)", re.IGNORECASE)
 # A script that names a file elsewhere loads it; licence headers and namespaces name no such file.
 JS_EXTERNAL = re.compile(r"""['"`](?:https?:)?//[^'"`\s]+\.(?:m?js|css|json|woff2?|ttf|png|svg)\b""")
+VERBATIM = ("code", "pre", "textarea", "title")
 UNSCHEMED = ("mailto:", "javascript:", "data:")
 
 
@@ -39,7 +41,10 @@ class _Page(HTMLParser):
     links: list[str] = field(default_factory=list)
     external: list[str] = field(default_factory=list)
     bare_images: list[str] = field(default_factory=list)
+    marks: list[str] = field(default_factory=list)
     inside: str = ""
+    verbatim: int = 0
+    """How many elements are open whose text is code."""
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -47,6 +52,7 @@ class _Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = {name: value or "" for name, value in attrs}
         self.inside = tag
+        self.verbatim += tag in VERBATIM
         self.ids |= {values[k] for k in ("id", "name") if k in values}
         for name in URL_ATTRIBUTES:
             if values.get(name):
@@ -60,9 +66,12 @@ class _Page(HTMLParser):
             self.external += CSS_EXTERNAL.findall(data)
         elif self.inside == "script":
             self.external += JS_EXTERNAL.findall(data)
+        elif not self.verbatim:
+            self.marks += [found[0] for found in MARKED.finditer(data)]
 
     def handle_endtag(self, tag: str) -> None:
         self.inside = ""
+        self.verbatim -= tag in VERBATIM
 
 
 def check_html(folder: Path) -> list[Problem]:
@@ -85,6 +94,10 @@ def _read(path: Path) -> _Page:
 def _page_problems(name: str, page: _Page) -> Iterator[Problem]:
     for url in dict.fromkeys(page.external):
         yield Problem(name, None, f"an external URL ({url})", "write it as plain text, or package the file")
+    for mark in dict.fromkeys(page.marks):
+        yield Problem(
+            name, None, f"a raw code mark ({mark})", "show the table with `captioned`, prose as Markdown"
+        )
     for src in page.bare_images:
         yield Problem(
             name, None, f"an image without alt text ({src})", "draw it with `plots.show(fig, alt=…)`"

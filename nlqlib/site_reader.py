@@ -13,6 +13,8 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from nlqlib.code_marks import coded, uncoded
+
 ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[@-Z\\-_]")
 TABLE = re.compile(r"<table.*?</table>", re.DOTALL)
 CAPTION = re.compile(r"<caption>(.*?)</caption>", re.DOTALL)
@@ -114,8 +116,13 @@ def boxed(markup: str) -> str:
 
 def _in_a_box(table: re.Match[str]) -> str:
     caption = CAPTION.search(table[0])
-    name = html.escape(html.unescape(caption[1]), quote=True) if caption else "table"
-    return f'<div class="wide" role="group" tabindex="0" aria-label="{name}">{table[0]}</div>'
+    name = _plain_words(caption[1]) if caption else "table"
+    return f'<div class="wide" role="group" tabindex="0" aria-label="{name}">{coded(table[0])}</div>'
+
+
+def _plain_words(caption: str) -> str:
+    """A caption as the value of an attribute: without elements and code marks."""
+    return html.escape(html.unescape(uncoded(caption)).replace("`", ""), quote=True)
 
 
 def _image(output: NotebookNode) -> str | None:

@@ -97,6 +97,7 @@ BAD_HTML = {
     "escapes the site": ('<a href="../../etc/passwd">x</a>', "a broken link (../../etc/passwd)"),
     "missing anchor": ('<a href="#nowhere">x</a>', "a link to a missing heading (#nowhere)"),
     "image file gone": ('<img alt="a" src="b.png">', "a broken link (b.png)"),
+    "code mark": ("<table><tr><td>set `a` to 1</td></tr></table>", "a raw code mark (`a`)"),
     "no alt": ('<img src="a.css">', "an image without alt text (a.css)"),
     "outside link": ('<a href="https://example.org/x">x</a>', "an external URL (https://example.org/x)"),
     "outside script": ('<script src="//cdn.example/x.js"></script>', "an external URL (//cdn.example/x.js)"),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from nlqlib import plots
+from nlqlib.code_marks import coded
 from nlqlib.experiments.study import Study
 
 
@@ -20,12 +21,28 @@ class Table:
     """What the table says, in one sentence below it."""
 
     def _repr_html_(self) -> str:
-        opening, rest = self.frame.to_html(border=0, na_rep="—").split("\n", 1)
+        opening, rest = _one_heading(_lined(self.frame)).split("\n", 1)
         below = f"\n<p>{html.escape(self.reading)}</p>" if self.reading else ""
-        return f"<div>{opening}\n<caption>{html.escape(self.caption)}</caption>\n{rest}{below}</div>"
+        return coded(f"<div>{opening}\n<caption>{html.escape(self.caption)}</caption>\n{rest}{below}</div>")
 
     def __repr__(self) -> str:
         return "\n".join([self.caption, self.frame.to_string(na_rep="—"), self.reading]).rstrip()
+
+
+BREAK = "\u2028"
+"""A line's end inside a cell, while pandas writes the table."""
+
+
+def _lined(frame: pd.DataFrame) -> pd.DataFrame:
+    """`frame` with the line ends of its texts as marks that survive pandas' HTML."""
+    return frame.map(lambda v: v.replace("\n", BREAK) if isinstance(v, str) else v)
+
+
+def _one_heading(frame: pd.DataFrame) -> str:
+    """`frame` as HTML; the name of its rows stands beside the columns' names, not on a line of its own."""
+    if frame.index.nlevels == 1 and frame.columns.nlevels == 1 and frame.columns.name is None:
+        frame = frame.rename_axis(index=None, columns=frame.index.name)
+    return frame.to_html(border=0, na_rep="—").replace(BREAK, "<br>")
 
 
 def captioned(

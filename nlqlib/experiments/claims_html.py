@@ -14,6 +14,7 @@ import pandas as pd
 
 from nlqlib.article import shown
 from nlqlib.article_data import Claim
+from nlqlib.code_marks import coded
 from nlqlib.experiments.claims import Line
 
 COLUMNS = (
@@ -47,7 +48,7 @@ def claims_html(lines: Sequence[Line], caption: str) -> str:
     """The table of `lines` in their order; every verdict is a row of the same style."""
     head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in COLUMNS)
     body = "\n".join(_tr(line) for line in lines)
-    return (
+    return coded(
         '<div class="claims">\n<table class="claims-table dataframe">\n'
         f"<caption>{html.escape(caption)}</caption>\n"
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>"
