@@ -105,19 +105,21 @@ class Store:
         latest = max(others, key=lambda r: str(r.run.get("completed_at")), default=None)
         return replace(latest, note=OTHER_CODE) if latest else None
 
-    def measure(self, key: PointKey, fn: Callable[[], Measured], endpoint: str | None = None) -> Record:
+    def measure(
+        self, key: PointKey, fn: Callable[[], Measured], endpoint: str | None = None, lock: str | None = None
+    ) -> Record:
         """The point `key`: reused when retained, else measured by `fn` and retained.
 
         `endpoint` names the endpoint instance that must not be measured by two at once (`None`: no lock, for
-        an endpoint of one's own). What `fn` raises is recorded and raised again. Raises `LockedError`,
-        `WriteError`, and `ArtifactError` for a damaged artifact.
+        an endpoint of one's own); `lock`, what is locked where that name is not enough. What `fn` raises is
+        recorded and raised again. Raises `LockedError`, `WriteError`, and `ArtifactError` for a damaged one.
         """
         retained = self.find(key)
         if retained and retained.current and not self.remeasure:
             _announce(key, "reused", retained.path)
             return replace(retained, reused=True)
         root = self.remeasured_root if self.remeasure else self.root
-        with EndpointLock(endpoint) if endpoint else contextlib.nullcontext():
+        with EndpointLock(lock or endpoint) if endpoint else contextlib.nullcontext():
             record = _Writer(root, key, endpoint).run(fn)
         if self.remeasure:
             record = replace(record, comparison=compare(record, retained))

@@ -24,7 +24,7 @@ def utc_now() -> str:
 
 @dataclass
 class EndpointLock:
-    """Holds the endpoint named `endpoint_id` while in a `with` block.
+    """Holds the endpoint `endpoint_id`, such as its URL in one spelling, while in a `with` block.
 
     The operating system releases it when the process ends, however it ends. The file's name is a hash, so
     neither host nor key is written. Raises `LockedError` at once when another run holds it.

@@ -71,7 +71,22 @@ def test_a_second_run_on_a_locked_endpoint_is_refused_and_sends_nothing(
 ) -> None:
     monkeypatch.setenv("TARGET_NAME", "locked-in-a-test")
     server = FakeServer(Say())
-    with serve(server) as root, EndpointLock(open_target(f"{root}/v1").instance):
+    with serve(server) as root, EndpointLock(open_target(f"{root}/v1").lock_id):
         said = refused(capsys, "--target", f"{root}/v1", "--concurrency", "1,4", "--out", str(tmp_path))
     assert "this endpoint is being measured by process" in said and "then run again" in said
+    assert not server.seen and not list(tmp_path.rglob("*.json"))
+
+
+def test_another_name_of_a_locked_url_is_refused_as_well(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = FakeServer(Say())
+    with serve(server) as root:
+        monkeypatch.setenv("TARGET_NAME", "first-name")
+        first = open_target(f"{root}/v1")
+        monkeypatch.setenv("TARGET_NAME", "second-name")
+        other = root.replace("127.0.0.1", "LOCALHOST") + "/v1/"
+        with EndpointLock(first.lock_id):
+            said = refused(capsys, "--target", other, "--concurrency", "1,4", "--out", str(tmp_path))
+    assert "this endpoint is being measured by process" in said
     assert not server.seen and not list(tmp_path.rglob("*.json"))

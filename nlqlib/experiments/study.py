@@ -85,7 +85,9 @@ class Study:
     def point(self, spec: "Spec", measure: Callable[[], Measured]) -> Record:
         """The point `spec`: retained already, or measured now by `measure` and retained."""
         real = self.target.kind != "twin"
-        return self.store.measure(self.key(spec), measure, self.target.instance if real else None)
+        there = self.target
+        held = {"endpoint": there.instance, "lock": there.lock_id} if real else {}
+        return self.store.measure(self.key(spec), measure, **held)
 
     def retained(self, spec: "Spec") -> bool:
         """Whether `spec` would be reused: decided from files alone."""

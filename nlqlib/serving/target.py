@@ -50,6 +50,8 @@ class Target:
     new_loop: NewLoop = field(default=uvloop.new_event_loop, repr=False, compare=False)
     """Makes the event loop in which this target is measured."""
     variant: Callable[[Mapping[str, Any]], "Target"] | None = field(default=None, repr=False, compare=False)
+    place: str | None = field(default=None, repr=False, compare=False)
+    """Scheme, host, port and path of an endpoint by URL, in one spelling; stays in memory."""
 
     @cached_property
     def connection(self) -> "Connection":
@@ -77,8 +79,16 @@ class Target:
 
     @property
     def instance(self) -> str:
-        """Names the endpoint for its lock, without host or key."""
+        """Names the endpoint in its artifacts, without host or key."""
         return f"{self.kind}-{self.name}"
+
+    @property
+    def lock_id(self) -> str:
+        """What only one run at a time may measure: the URL, however it is named; else this user's engine.
+
+        Only a hash of it is ever written (`locking.EndpointLock`), in the cache folder the engine lives in.
+        """
+        return self.place or self.instance
 
     def client(self, kind: Literal["wire", "openai"] = "wire") -> Client:
         """A client of this endpoint; it belongs to the loop that is running."""
@@ -186,7 +196,6 @@ def _url(url: str) -> Target:
         ca_file=env.get("CA_FILE") or None,
         timeout_s=float(env.get("TIMEOUT_S") or TIMEOUT_S),
     )
-    parse_address(endpoint.base_url)
     told = env.get("METRICS_URLS") or env.get("METRICS_URL") or ""
     metrics = tuple(u for u in told.split(",") if u)
     return Target(
@@ -197,7 +206,21 @@ def _url(url: str) -> Target:
         declared={"name": name, "model": model},
         speaker=model,
         connect=lambda: _with_model(Connection(endpoint, None, metrics)),
+        place=one_spelling(endpoint.base_url),
     )
+
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def one_spelling(url: str) -> str:
+    """Scheme, host, port and path of `url`, equal for all spellings of one place.
+
+    Raises `EndpointError` for a URL that is no base URL, or carries a key.
+    """
+    at = parse_address(url)
+    host = LOOPBACK[0] if at.host in LOOPBACK else at.host.rstrip(".")
+    return f"{at.scheme}://{host}:{at.port}{at.prefix}"
 
 
 def _with_model(there: Connection) -> Connection:
