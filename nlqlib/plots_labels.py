@@ -9,14 +9,18 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
 from numpy.typing import NDArray
 
+from nlqlib.plots_apart import part
+
 ARTICLE_ID = "article-label"
 ARTICLE_LINE = "_article"
+ARTICLE_WORD = "article"
 CLEAR_PT = 5.0  # farther from what is drawn than this is as good as any distance
 AROUND_PT = (
     (0, 12),
@@ -80,13 +84,22 @@ def label_lines(ax: Axes, *, gap_pt: float = 12.0) -> None:
 
 
 def settle(fig: Figure) -> None:
-    """Move every label of the article in `fig` to the clearest place beside one of its points."""
-    labels = [(ax, text) for ax in fig.axes for text in ax.texts if text.get_gid() == ARTICLE_ID]
-    if labels:
-        fig.draw_without_rendering()  # the layout is known only now
+    """Move labels of `fig` apart, and the article's to the clearest place beside one of its points."""
+    if not any(ax.texts for ax in fig.axes):
+        return
+    fig.draw_without_rendering()  # the layout is known only now
+    labels = [(ax, text) for ax in fig.axes for text in ax.texts if _is_the_articles(text)]
+    for _, text in labels:
+        text.set_visible(False)  # it goes last, where the others have left room
+    part(fig)
     for ax, text in labels:
+        text.set_visible(True)
         if isinstance(text, Annotation):
             _settle(ax, text, 72.0 / fig.dpi)
+
+
+def _is_the_articles(text: Any) -> bool:
+    return bool(text.get_gid() == ARTICLE_ID or text.get_text() == ARTICLE_WORD)
 
 
 def _settle(ax: Axes, text: Annotation, pt_per_px: float) -> None:
@@ -127,10 +140,22 @@ def _taken(ax: Axes, but: Annotation, pt_per_px: float) -> Iterator[Points]:
         corners = corners[np.isfinite(corners).all(axis=1)]
         if len(corners):
             yield _between(line.get_transform().transform(corners)) * pt_per_px
+    for drawn in ax.collections:
+        yield from (points * pt_per_px for points in _of_collection(ax, drawn))
     for text in ax.texts:
         if text is not but and text.get_text():
             box: Any = text.get_window_extent()
             yield _between(box.corners()[[0, 1, 3, 2]]) * pt_per_px
+
+
+def _of_collection(ax: Axes, drawn: Any) -> Iterator[Points]:
+    """Pixels of dots and of strokes such as intervals; areas are no ink that hides a label."""
+    if isinstance(drawn, PathCollection) and len(drawn.get_offsets()):
+        yield ax.transData.transform(np.asarray(drawn.get_offsets(), dtype=float))
+    elif isinstance(drawn, LineCollection):
+        for stroke in drawn.get_segments():
+            if len(stroke) > 1 and np.isfinite(stroke).all():
+                yield _between(drawn.get_transform().transform(stroke))
 
 
 def _between(corners: Points) -> Points:

@@ -60,6 +60,7 @@ def forest(lines: Sequence[Line], study: Study) -> Figure:
     ax.set_xlim(-1.12, 1.12)
     ax.grid(False, axis="y")
     ax.xaxis.set_major_formatter(PercentFormatter(1.0))
+    ax.set_xticks([-1, -0.5, 0, 0.5, 1])
     ax.set_xlabel("change, as a share of the larger value (grey: foretold)")
     return fig
 

@@ -35,7 +35,7 @@ def predictions_table(of: Sequence[Row] = ()) -> pd.DataFrame:
         row.control: {
             "change": row.change,
             "signals of the article": row.article,
-            "predicted": "; ".join(f"{p.signal} {p.words}" for p in row.predicted) or "—",
+            "predicted": "\n".join(f"{p.signal} {p.words}" for p in row.predicted) or "—",
             "how it is measured": row.how,
             "refuted by": row.refuted_by,
         }
@@ -168,7 +168,7 @@ def unseen_table(found: Iterable[Outcome]) -> pd.DataFrame:
             if f.verdict == "not observable here":
                 why.setdefault(f.why, []).append(f"{f.row.control}: {f.predicted.signal}")
     shown_rows = [
-        {"reason": reason, "predictions": "; ".join(of), "n": len(of)} for reason, of in why.items()
+        {"reason": reason, "predictions": "\n".join(of), "n": len(of)} for reason, of in why.items()
     ]
     return pd.DataFrame(shown_rows, columns=["reason", "n", "predictions"]).set_index("reason")
 

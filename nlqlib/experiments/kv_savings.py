@@ -73,7 +73,8 @@ def savings_figure(study: Study, records: Sequence[Record]) -> Figure:
         colour = plots.PALETTE[1] if share > 1 else plots.PALETTE[0]
         ax.barh(at, share, height=0.55, color=colour)
         beside = "" if at else f" (◇ article {told_there:.1%})"
-        ax.text(1.13 * share, at, f"{share:.1%}{beside}", va="center", fontsize=10)
+        start = 1.13 * share if at else 1.2 * max(share, told_there)  # clear of the article's mark
+        ax.text(start, at, f"{share:.1%}{beside}", va="center", fontsize=10)
     plots.article_points(ax, [told_there], [0], label=None)
     ax.set_xscale("log")
     ax.set_xlim(5e-3, 8)
