@@ -42,6 +42,7 @@ help:  ## show the targets and the settings they take
 env: $(READY)  ## make .venv from the pinned lock
 
 $(READY): requirements.lock pyproject.toml
+	@echo "installing the pinned packages into $(VENV), once: it takes minutes and says nothing more"
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
