@@ -1,6 +1,7 @@
 """What each notebook will send, from the points it does not have yet."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from nlqlib.experiments import (
@@ -22,8 +23,9 @@ from nlqlib.experiments import (
     saturation,
     staircase,
 )
+from nlqlib.experiments.plans_tokens import OUTPUT_TOKENS, sizes
 from nlqlib.experiments.study import Spec, Study
-from nlqlib.plan import Asked, Plan, PlanFunction
+from nlqlib.plan import Asked, Plan, PlanFunction, total
 from nlqlib.records import Json
 
 Specs = Callable[[Study, Json], list[Spec]]
@@ -51,8 +53,6 @@ VARIANTS: Mapping[str, Points] = {
 }
 """Notebooks whose points run on variants of the target: each point comes with the study of its own."""
 
-PROMPT_TOKENS = 3_320
-OUTPUT_TOKENS = 115
 SECONDS = {"twin": 0.02, "local": 20.0, "url": 4.0}
 """Seconds of one request on its own: processor time of the twin, measured on two cores, the article's."""
 COLD_SECONDS = {"twin": 0.0, "local": 27.0, "url": 0.4}
@@ -65,11 +65,16 @@ def plan(asked: Asked) -> Plan:
     """The plan of one notebook: requests, tokens and seconds of its missing points."""
     client: Any = asked.params.get("client") or "wire"
     study = Study.open(asked.notebook, asked.target, asked.profile, client)
-    missing = [spec for where, spec in points(study, asked) if asked.remeasure or not where.retained(spec)]
-    requests = sum(s.requests for s in missing)
-    output = sum(s.requests * output_tokens(s) for s in missing)
-    seconds = sum(duration_s(s, study.target.kind) for s in missing)
-    return Plan(requests, requests * PROMPT_TOKENS, output, seconds)
+    missing = [(w, s) for w, s in points(study, asked) if asked.remeasure or not w.retained(s)]
+    return total({str(i): of_point(spec, where.target.kind) for i, (where, spec) in enumerate(missing)})
+
+
+def of_point(spec: Spec, kind: str) -> Plan:
+    """The plan of one point on a target of `kind`."""
+    sent = sizes(spec, kind)
+    seconds = duration_s(replace(spec, requests=sent.requests), kind, sent.output)
+    prompt, output = (round(sent.requests * each) for each in (sent.prompt, sent.output))
+    return Plan(sent.requests, prompt, output, seconds)
 
 
 def points(study: Study, asked: Asked) -> list[tuple[Study, Spec]]:
@@ -79,16 +84,11 @@ def points(study: Study, asked: Asked) -> list[tuple[Study, Spec]]:
     return [(study, spec) for spec in NOTEBOOKS[asked.notebook](study, asked.params)]
 
 
-def output_tokens(spec: Spec) -> int:
-    """Tokens of one answer: the fixed length, where the point asks for one."""
-    return int(spec.params.get("output_tokens") or OUTPUT_TOKENS)
-
-
-def duration_s(spec: Spec, kind: str) -> float:
-    """About how long a point takes, in seconds."""
+def duration_s(spec: Spec, kind: str, tokens: float | None = None) -> float:
+    """About how long a point takes, in seconds; `tokens` of each answer, where the point does not say."""
     if spec.about_s is not None:
         return spec.about_s
-    each_s = SECONDS[kind] * output_tokens(spec) / OUTPUT_TOKENS
+    each_s = SECONDS[kind] * (tokens or spec.params.get("output_tokens") or OUTPUT_TOKENS) / OUTPUT_TOKENS
     cold_s = COLD_SECONDS[kind] if spec.params.get("unshared") else 0.0
     return spec.requests * (cold_s + each_s / (1 + SPEED_UP * (spec.concurrency - 1)))
 
