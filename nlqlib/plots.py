@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from nlqlib import plots_data, plots_labels
+from nlqlib import plots_data, plots_labels, plots_points
 from nlqlib.plots_labels import label_lines
 
 Kind = Literal["measured", "modelled", "replayed"]
@@ -265,6 +265,8 @@ def show(fig: Figure, alt: str, data: pd.DataFrame | None = None) -> None:
     image = base64.b64encode(png(fig)).decode("ascii")
     about = {"alt": alt, "width": round(fig.get_figwidth() * CSS_PX_PER_IN)}
     numbers = plots_data.below(fig, data)
+    if numbers:  # inside the folded table, so that whoever lifts the table lifts the points
+        numbers = numbers.replace("</details>", f"{plots_points.element(fig)}</details>")
     fig.clear()
     if get_ipython() is None:
         print(alt)

@@ -43,6 +43,7 @@ class _Row:
     series: str
     x: float
     y: float
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,43 @@ class _Segment:
         """Whether it is the interval of `row`."""
         value, place = (row.x, row.y) if self.along == "x" else (row.y, row.x)
         return bool(np.isclose(place, self.at) and self.low <= value <= self.high)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One drawn point: where it lies in its panel, and what it says."""
+
+    x: float
+    y: float
+    series: str
+    cells: tuple[tuple[str, str], ...]
+    """The names of both axes and the values there, as text."""
+    interval: str = ""
+    text: str = ""
+    """All that is to be said of it, where the one who drew it knows better."""
+
+
+TOLD = "told: "
+"""A line whose gid begins so says the rest of it at each of its points."""
+
+
+def marked(ax: Axes) -> list[Mark]:
+    """The points that `ax` draws, in the order of drawing."""
+    words = {"x": _words(ax.xaxis), "y": _words(ax.yaxis)}
+    strokes = [s for s in _segments(ax) if not words[s.along]]
+    names = (ax.get_xlabel(), ax.get_ylabel())
+    rows = [*_of_lines(ax), *_of_dots(ax), *_of_bars(ax)]
+    return [_mark(row, names, words, strokes) for row in rows]
+
+
+def _mark(
+    row: _Row, names: tuple[str, str], words: dict[str, dict[float, str]], strokes: list[_Segment]
+) -> Mark:
+    values = [_word(words["x"], row.x), _word(words["y"], row.y)]
+    shown = [value if isinstance(value, str) else _told(value) for value in values]
+    stroke = next((s for s in strokes if s.marks(row)), None)
+    interval = f"{_told(stroke.low)} to {_told(stroke.high)}" if stroke else ""
+    return Mark(row.x, row.y, row.series, tuple(zip(names, shown, strict=True)), interval, row.text)
 
 
 def drawn(fig: Figure) -> list[Panel]:
@@ -139,8 +177,10 @@ def _of_lines(ax: Axes) -> Iterator[_Row]:
     for line in lines:
         label = str(line.get_label())
         name = ARTICLE.get(label, "" if label.startswith("_") else label)
+        gid = str(line.get_gid() or "")
+        text = gid.removeprefix(TOLD) if gid.startswith(TOLD) else ""
         for x, y in _points(line):
-            yield _Row(name, x, y)
+            yield _Row(name, x, y, text)
 
 
 def _points(line: Line2D) -> list[tuple[float, float]]:

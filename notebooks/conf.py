@@ -23,7 +23,7 @@ html_title = project
 html_static_path = ["_static"]
 html_css_files = ["nlqlib.css"]
 # filters of the claims table, and boxes that scroll in the tab order: pages are whole without either
-html_js_files = [(name, {"defer": "defer"}) for name in ("claims.js", "scroll.js")]
+html_js_files = [(name, {"defer": "defer"}) for name in ("claims.js", "figures.js", "scroll.js")]
 html_favicon = "_static/favicon.svg"
 html_context = {"default_mode": "auto"}  # without it the theme complains in the console on a first visit
 html_use_index = False

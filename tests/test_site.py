@@ -1,19 +1,17 @@
 """A real site, built without network from executed notebooks and opened in a browser."""
 
-import functools
-import http.server
 import os
 import shutil
 import socket
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import nbformat
 import papermill
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
+from site_browser import chromium, serving
 from site_pages import ALT, ALT_2, code, notebook
 
 from nlqlib import paths, site
@@ -195,43 +193,16 @@ def test_targets_come_in_reading_order_and_pages_by_number():
     assert sorted(["my-l4", "local", "twin"], key=site._target_order) == ["twin", "local", "my-l4"]
 
 
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *args) -> None:
-        """Say nothing."""
-
-
 @pytest.fixture(scope="module")
 def served(built):
-    handler = functools.partial(Quiet, directory=str(built / "site"))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
+    with serving(built / "site") as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
 def browser():
-    from playwright.sync_api import sync_playwright
-
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    with sync_playwright() as play:
-        if not found and not Path(play.chromium.executable_path).exists():
-            pytest.skip("no Chromium on this machine")
-        chromium = play.chromium.launch(executable_path=found, args=FLAGS)
-        yield chromium
-        chromium.close()
+    with chromium() as opened:
+        yield opened
 
 
 @pytest.mark.site
@@ -262,3 +233,34 @@ def test_the_search_finds_a_page_without_any_server_behind_it(served, browser):
     tab.wait_for_selector("ul.search li a")
     assert "Claim" in tab.inner_text("ul.search")
     tab.close()
+
+
+@pytest.mark.site
+def test_the_points_of_a_figure_are_read_by_pointer_and_by_keys_and_lie_where_they_are_drawn(served, browser):
+    tab = browser.new_page()
+    tab.goto(served + "twin/01_run.html", wait_until="networkidle")
+    frame, tip = tab.locator(".figure-read").first, tab.locator(".figure-read .figure-tip").first
+    assert frame.get_attribute("aria-label").startswith("2 points") and not tip.is_visible()
+    frame.focus()
+    tab.keyboard.press("ArrowRight")
+    assert "0.5" in tip.inner_text() and "0.3 to 0.7" in tip.inner_text()
+    box, dot = frame.bounding_box(), tab.locator(".figure-read .figure-dot").first.bounding_box()
+    tab.keyboard.press("Escape")
+    assert not tip.is_visible()
+    tab.mouse.move(dot["x"] + 7, dot["y"] + 7)
+    assert "0.5" in tip.inner_text()
+    seen = tip.bounding_box()
+    assert box["x"] <= seen["x"] and seen["x"] + seen["width"] <= box["x"] + box["width"] + 1
+    tab.emulate_media(media="print")
+    assert not tip.is_visible() and tab.locator(".figure-read img").first.is_visible()
+    tab.close()
+
+
+@pytest.mark.site
+def test_without_scripts_a_figure_is_its_picture_and_its_table(served, browser):
+    context = browser.new_context(java_script_enabled=False)
+    tab = context.new_page()
+    tab.goto(served + "twin/01_run.html")
+    assert tab.locator(".figure-read").count() == 0 and tab.locator(".cell_output img").first.is_visible()
+    assert tab.locator("details.figure-data").count() == 2
+    context.close()

@@ -1,17 +1,14 @@
 """The site as people meet it: by keyboard, screen reader, phone and printer, and without scripts."""
 
-import functools
-import http.server
 import importlib.util
 import os
-import shutil
-import threading
 from pathlib import Path
 
 import nbformat
 import pytest
 from front_pages import admission, knee, notebook, shows
 from nbformat.v4 import new_output
+from site_browser import chromium, serving
 from site_pages import code
 
 from nlqlib import commands_site, site
@@ -26,14 +23,6 @@ ROW = """<tr data-target="{0}" data-verdict="{1}" data-section="S"><td data-labe
 <td data-label="verdict">{1}</td><td data-label="rests on">
 <span class="claims-source" data-page="{0}/05_knee">05_knee</span></td></tr>"""
 ROWS = [("twin", "differs"), ("twin", "reproduced"), ("my-l4", "reproduced"), ("local", "not-measured")]
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-sync",
-]
 NAMED = (
     "index", "my-l4/03_admission", "twin/99_summary", "your_endpoint", "methods", "data", "architecture",
     "extending", "search",
@@ -72,31 +61,16 @@ def built(tmp_path_factory) -> Path:
     return folder / "site"
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *args) -> None:
-        """Say nothing."""
-
-
 @pytest.fixture(scope="module")
 def served(built):
-    handler = functools.partial(Quiet, directory=str(built))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
+    with serving(built) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
 def browser():
-    from playwright.sync_api import sync_playwright
-
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    with sync_playwright() as play:
-        if not found and not Path(play.chromium.executable_path).exists():
-            pytest.skip("no Chromium on this machine")
-        chromium = play.chromium.launch(executable_path=found, args=FLAGS)
-        yield chromium
-        chromium.close()
+    with chromium() as opened:
+        yield opened
 
 
 @pytest.fixture

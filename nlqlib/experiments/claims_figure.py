@@ -10,9 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import PercentFormatter
 
-from nlqlib import plots
+from nlqlib import plots, plots_data
 from nlqlib.article_data import Claim, claims
 from nlqlib.experiments.claims import Line, Summary
+from nlqlib.experiments.claims_html import cells
 
 EDGE = 0.30
 """A difference beyond this share is drawn at the edge, with its size."""
@@ -100,8 +101,9 @@ def _dot(ax: Axes, at: int, line: Line, which: int) -> None:
     colour = plots.PALETTE[which % len(plots.PALETTE)]
     face = "none" if fitted else colour
     ax.plot(
-        [x], [y], plots.MARKERS[which % len(plots.MARKERS)], ms=5.5, mec=colour, mfc=face, label="_", zorder=3
-    )
+        [x], [y], plots.MARKERS[which % len(plots.MARKERS)], ms=5.5, mec=colour, mfc=face, label="_",
+        zorder=3, gid=f"{plots_data.TOLD}{_told(line)}",
+    )  # fmt: skip
     if line.word == "differs":
         name = _parts(line.claim)[-1] + (f" ({off:+.0%})" if abs(off) > EDGE else "")
         left = x > 0.6 * EDGE
@@ -109,6 +111,16 @@ def _dot(ax: Axes, at: int, line: Line, which: int) -> None:
             name, (x, y), (-6 if left else 6, 0), textcoords="offset points", va="center",
             ha="right" if left else "left", fontsize=8.5, color=colour,
         )  # fmt: skip
+
+
+def _told(line: Line) -> str:
+    """`dense.throughput.24, twin: 5.53 req/s, article 5.60 req/s (-1.3%), reproduced`."""
+    row = cells(line)
+    off = f"({row['difference']} of {row['tolerance']} allowed)"
+    return (
+        f"{line.claim.id}, {line.target}: {row['value']} ({row['tag']}), article {row['article']} {off}: "
+        f"{line.word}"
+    )
 
 
 def _axes(ax: Axes, every: Sequence[Row]) -> None:
