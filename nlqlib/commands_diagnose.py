@@ -13,6 +13,7 @@ from contextlib import ExitStack, closing
 from dataclasses import asdict
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -31,10 +32,11 @@ from nlqlib.experiments.saved_levels import (
     sweep_name,
     sweep_records,
 )
-from nlqlib.experiments.study import Study
+from nlqlib.experiments.study import Profile, Study
 from nlqlib.load.closed_loop import LoadError
 from nlqlib.plan import LimitError
 from nlqlib.records import Completion, Json
+from nlqlib.run_settings import PROFILES
 from nlqlib.serving.target import Target, open_target
 
 WIDTH = 100
@@ -50,6 +52,8 @@ def diagnose(
     limits: Json | None = None,
     pool: int | None = None,
     processes: int = 0,
+    profile: str | None = None,
+    repeats: int = 0,
     points: str = "*",
     out: str | None = None,
     as_json: bool = False,
@@ -57,31 +61,36 @@ def diagnose(
     """Diagnose the saved runs in the folder `source`, or else `target`, measured now; 1 if it cannot tell.
 
     `limits`: admission limits put in front of the target (`router`, `replica` …); `processes`: so many
-    independent ones test the staircase as well, 0 for none; `points`: a pattern that the names of saved
-    points match.
+    independent ones test the staircase as well, 0 for none; `profile`: full or quick, by default that of the
+    target; `repeats`: so often, at most, every level is measured again while noise leaves the verdict open;
+    `points`: a pattern that the names of saved points match.
     """
     if source is not None:
         saved = _one_sweep(source, points)
         found = of_records(saved, saved_staircase(Path(source), saved[0]))
         named = f"saved runs in {source}"
     else:
-        plan = _plan(concurrency, requests, workload, pool)
-        found, named = _measured(target, plan, limits or {}, out, processes)
+        plan = _plan(concurrency, requests, workload, pool, repeats)
+        found, named = _measured(target, plan, limits or {}, out, processes, profile)
     print(_json(found, named) if as_json else text(found, named))
     return 1 if found.kind == "cannot tell" else 0
 
 
-def _plan(concurrency: str | None, requests: int, workload: str | None, pool: int | None) -> Plan:
+def _plan(
+    concurrency: str | None, requests: int, workload: str | None, pool: int | None, repeats: int
+) -> Plan:
     chosen = tuple(sorted(_concurrencies(concurrency))) if concurrency else ()
     if requests < 0 or (pool is not None and pool < 1):
         raise InputError("--requests and --pool take numbers from 1 on")
+    if repeats < 0:
+        raise InputError("--repeats takes a number from 0 on")
     if workload is None:
-        return Plan(chosen, requests, pool=pool)
+        return Plan(chosen, requests, pool=pool, repeats=repeats)
     try:
         chats, identity = load_chats(workload)
     except ChatsError as error:
         raise InputError(str(error)) from error
-    return Plan(chosen, requests, pool=pool, chats=tuple(chats), workload=identity)
+    return Plan(chosen, requests, pool=pool, chats=tuple(chats), workload=identity, repeats=repeats)
 
 
 def _concurrencies(told: str) -> set[int]:
@@ -96,7 +105,7 @@ def _concurrencies(told: str) -> set[int]:
 
 
 def _measured(
-    target: str, plan: Plan, limits: Json, out: str | None, processes: int
+    target: str, plan: Plan, limits: Json, out: str | None, processes: int, profile: str | None
 ) -> tuple[Diagnosis, str]:
     """Sweep the target and diagnose it; the points are kept in `out`, or nowhere."""
     with ExitStack() as stack:
@@ -104,13 +113,12 @@ def _measured(
         _check_processes(processes, opened, plan)
         there = stack.enter_context(closing(_behind(opened, limits)))
         root = Path(out) if out else Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        study = Study(NOTEBOOK, there, there.profile, "wire", Store(root))
+        study = Study(NOTEBOOK, there, _profile(profile, there), "wire", Store(root))
         grid = plan.concurrency or default_grid(study)
         whole = Plan(**{**vars(plan), "concurrency": grid})
-        total = sum(whole.sent(n, study.quick) for n in grid)
-        _tell(f"{total} requests in {len(grid)} levels, their warming left out")
         try:
             diagnose_limits.check(study, whole, processes, os.environ)
+            _tell(diagnose_limits.planned(study, whole, processes))
             swept = sweep(study, whole, _tell)
         except LimitError as error:
             raise InputError(str(error)) from error
@@ -121,6 +129,15 @@ def _measured(
             _tell(f"{processes} independent processes, and two controls beside them")
             stairs = controlled_staircase(staircase.measure(study, staircase.trial(study, processes)))
         return verdict(swept, stairs), f"target {there.name}, times {there.time_tag}"
+
+
+def _profile(told: str | None, target: Target) -> Profile:
+    """`full` or `quick`: as told, else as the environment's PROFILE says, else the target's own."""
+    chosen: Any = told or os.environ.get("PROFILE") or target.profile
+    if chosen not in PROFILES:
+        raise InputError(f"unknown profile {chosen!r}: use full or quick")
+    told_profile: Profile = chosen
+    return told_profile
 
 
 def _check_processes(processes: int, target: Target, plan: Plan) -> None:

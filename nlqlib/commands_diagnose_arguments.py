@@ -55,8 +55,10 @@ def register(commands: "Commands[argparse.ArgumentParser]") -> None:
     target = os.environ.get("TARGET") or "twin"
     add("--target", default=target, help="twin, local or https://host/v1 (default: %(default)s)")
     add("--workload", metavar="F", help="chats of your own, one JSON object a line (see below)")
-    add("--concurrency", help="requests in flight (default: 1,2,4,8,16,32; local: to 16)")
-    add("--requests", type=int, default=0, help="of each level (default: 7 for each in flight; local: 3)")
+    add("--profile", help="full or quick (default: PROFILE, else full; quick for local)")
+    add("--concurrency", help="requests in flight (default: 1,2,4,8,16,32; quick: to 16)")
+    add("--requests", type=int, default=0, help="of each level (default: 7 for each in flight; quick: 3)")
+    add("--repeats", type=int, default=2, help="of all levels, at most, if noise leaves it open (default: 2)")
     add("--points", default="*", help="of DIR only those whose name matches, such as 'before-*'")
     add("--processes", type=int, default=0, help="also release so many independent processes together")
     add("--pool", type=int, help="connections of our client, to show a client that limits")
@@ -101,6 +103,8 @@ def _diagnose(args: argparse.Namespace) -> int:
         limits=limits,
         pool=args.pool,
         processes=args.processes,
+        profile=args.profile,
+        repeats=args.repeats,
         points=args.points,
         out=args.out,
         as_json=args.json,

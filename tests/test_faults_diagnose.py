@@ -1,6 +1,6 @@
 """Endpoints that misbehave while diagnosed: each ends in a marked, explained verdict, never in a wrong one.
 
-The faults stand between the client and the twin in virtual time; see `test_faults_sockets` for real sockets.
+The faults stand between the client and the twin in virtual time; see `test_fake_server` for real sockets.
 """
 
 import json

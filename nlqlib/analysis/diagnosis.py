@@ -14,8 +14,9 @@ from nlqlib.analysis.diagnosis_cause import Cause, Kind
 from nlqlib.analysis.diagnosis_decision import KV_FULL, Findings, decide
 from nlqlib.analysis.diagnosis_doubts import no_level, reservations, sound
 from nlqlib.analysis.diagnosis_layers import LayerName, inside
-from nlqlib.analysis.diagnosis_levels import SweepLevel, noise, pooled
+from nlqlib.analysis.diagnosis_levels import SweepLevel
 from nlqlib.analysis.diagnosis_remedies import remedies
+from nlqlib.analysis.diagnosis_repeats import agreed, bursts, noise, pooled
 from nlqlib.analysis.diagnosis_report import Evidence, Layer, evidence, layers, not_observable
 from nlqlib.analysis.diagnosis_shape import Shape, alone_spread, shape
 from nlqlib.analysis.staircase import ControlledStaircase, Staircase
@@ -56,6 +57,8 @@ class Diagnosis:
     """Platform → setting to change."""
     layers: tuple[Layer, ...]
     """The study's table of layers, filled in."""
+    repeats_decide: bool = False
+    """It cannot tell since the levels are noisy: repeats of them may settle it."""
 
     @property
     def marked(self) -> bool:
@@ -85,7 +88,9 @@ def diagnose(
     stairs = _stairs(staircase)
     if not believed:
         return _nothing(every, stairs)
-    found = _findings(believed, noise(r for r in levels if r.invalid is None), stairs, max_num_seqs)
+    kept = {r.concurrency for r in believed}
+    singly = [r for r in levels if r.invalid is None and r.concurrency in kept]
+    found = _findings(believed, singly, stairs, max_num_seqs)
     cause = decide(found)
     doubts = [*reservations(every, believed, staircase), *lost]
     doubts += [cause.caveat] if cause.caveat else []
@@ -102,19 +107,21 @@ def _stairs(given: ControlledStaircase | Staircase | None) -> Staircase | None:
 
 
 def _findings(
-    levels: tuple[SweepLevel, ...], spread: float | None, stairs: Staircase | None, seqs: int | None
+    levels: tuple[SweepLevel, ...],
+    singly: Sequence[SweepLevel],
+    stairs: Staircase | None,
+    seqs: int | None,
 ) -> Findings:
-    curve = shape(levels, spread)
-    bursts = [r for r in levels if r.burst_s]
-    seen = None
-    if bursts:
-        seen = burst([r.burst_s for r in bursts], _corner(curve, bursts[-1]), alone_spread(levels))
-    return Findings(levels, curve, inside(levels), seen, stairs, seqs)
+    """The readings of pooled `levels`; `singly` are their repeats, each for itself."""
+    curve, alone = shape(levels, noise(singly)), alone_spread(levels)
+    widest = max((r.concurrency for r in singly if r.burst_s), default=0)
+    read = [burst(ends, _corner(curve, widest), alone) for ends in bursts(singly)]
+    return Findings(levels, curve, inside(levels), agreed(read), stairs, seqs)
 
 
-def _corner(curve: Shape | None, widest: SweepLevel) -> float | None:
-    """The corner, if the burst is wide enough to show it."""
-    return curve.corner if curve is not None and curve.corner < widest.concurrency else None
+def _corner(curve: Shape | None, widest: int) -> float | None:
+    """The corner, if a burst of the `widest` level is wide enough to show it."""
+    return curve.corner if curve is not None and curve.corner < widest else None
 
 
 def _diagnosis(
@@ -140,6 +147,7 @@ def _diagnosis(
         next_experiment=cause.next_experiment,
         remedy=remedies(cause, found.largest, memory),
         layers=layers(found, cause),
+        repeats_decide=cause.repeats_decide,
     )
 
 

@@ -43,6 +43,8 @@ class Cause:
     """Seen directly in a layer, not inferred from the curve."""
     caveat: str | None = None
     """What else would look the same; the verdict is marked with it."""
+    repeats_decide: bool = False
+    """Of `cannot tell`: the levels are too noisy, and repeats of them may settle it."""
 
     @property
     def verdict(self) -> str:
@@ -50,6 +52,11 @@ class Cause:
         if self.kind == "limited":
             return f"limited at {self.limit}"
         return f"cannot tell, because {self.why}" if self.kind == "cannot tell" else self.kind
+
+
+def noisy(why: str, following: str) -> Cause:
+    """The levels do not agree well enough for a verdict; repeats of them may."""
+    return Cause("cannot tell", why, following, repeats_decide=True)
 
 
 def limited(

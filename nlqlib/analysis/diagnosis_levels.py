@@ -6,7 +6,7 @@ missing, without the gateway's headers those of router and replica.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from nlqlib.analysis.latency import (
@@ -92,6 +92,8 @@ class SweepLevel:
     """Names of the replicas that answered; `None`: they do not say."""
     replica_count: int | None = None
     """How many replicas were up, where something counts them."""
+    repeats: int = 1
+    """Measurements pooled in this row."""
     burst_s: tuple[float, ...] = ()
     """Ends of the first N requests, sent at once, in the order they were sent; empty: no such burst."""
 
@@ -159,15 +161,15 @@ def level(
         sd_s=_sd(completions),
         p50_s=good.p50_s,
         p95_s=good.p95_s,
-        steady_s=None if window is None else _mean(_sent_after(completions, window.low)),
+        steady_s=None if window is None else mean_of(_sent_after(completions, window.low)),
         in_flight_mean=mean_in_flight(times, window),
         in_flight_peak=float(peak_in_flight(times)),
-        running_mean=_mean(running),
+        running_mean=mean_of(running),
         running_max=max(running, default=None),
-        waiting_mean=_mean(waiting),
+        waiting_mean=mean_of(waiting),
         waiting_max=max(waiting, default=None),
-        router_queue_s=_mean(c.router_queue_s for c in completions if c.ok),
-        replica_queue_s=_mean(c.replica_queue_s for c in completions if c.ok),
+        router_queue_s=mean_of(c.router_queue_s for c in completions if c.ok),
+        replica_queue_s=mean_of(c.replica_queue_s for c in completions if c.ok),
         good_in_flight=_past(completions, window, lambda c: 0.0 if c.ok else None),
         past_router=_past(completions, window, lambda c: c.router_queue_s),
         past_replica=_past(completions, window, _both_waits),
@@ -219,7 +221,7 @@ def _sd(completions: Iterable[Completion]) -> float | None:
     return float(found.std(ddof=1)) if len(found) > 1 else None
 
 
-def _mean(values: Iterable[float | None] | Floats) -> float | None:
+def mean_of(values: Iterable[float | None] | Floats) -> float | None:
     """Mean of what is there; `None` when nothing is."""
     there = [float(v) for v in values if v is not None]
     return fmean(there) if there else None
@@ -242,57 +244,7 @@ def burst(completions: Sequence[Completion], concurrency: int) -> tuple[float, .
     return tuple(wave) if len(wave) >= max(MIN_BURST, 0.6 * concurrency) else ()
 
 
-def pooled(levels: Iterable[SweepLevel]) -> tuple[SweepLevel, ...]:
-    """One row for each concurrency, ascending: of repeats the mean, the maximum or the sum."""
-    by_concurrency: dict[int, list[SweepLevel]] = {}
-    for row in levels:
-        by_concurrency.setdefault(row.concurrency, []).append(row)
-    return tuple(_pool(by_concurrency[n]) for n in sorted(by_concurrency))
-
-
-SUMMED = ("n", "ok", "pool_waits")
-LARGEST = ("in_flight_peak", "running_max", "waiting_max", "kv_usage", "replica_count")
-
-
-def _pool(rows: Sequence[SweepLevel]) -> SweepLevel:
-    if len(rows) == 1:
-        return rows[0]
-    found: dict[str, object] = {}
-    for name in (f.name for f in fields(SweepLevel)):
-        values = [v for r in rows if isinstance(v := getattr(r, name), int | float)]
-        if name in SUMMED and values:
-            found[name] = sum(values)
-        elif name in LARGEST and values:
-            found[name] = max(values)
-        elif name not in ("concurrency", "pool_ceiling") and values:
-            found[name] = _mean(values)
-    replicas = tuple(sorted({name for r in rows for name in r.replicas or ()})) or None
-    return replace(
-        rows[0],
-        failures=totals(r.failures for r in rows),
-        unusable=totals(r.unusable for r in rows),
-        replicas=replicas,
-        invalid=next((r.invalid for r in rows if r.invalid), None),
-        hidden=next((r.hidden for r in rows if r.hidden), None),
-        client_rules=tuple(rule for r in rows for rule in r.client_rules),
-        **found,  # type: ignore[arg-type]
-    )
-
-
 def totals(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Counts added up by name, the largest first."""
     found = sum((Counter(c) for c in counts), Counter())
     return dict(found.most_common())
-
-
-def noise(levels: Iterable[SweepLevel]) -> float | None:
-    """Largest relative spread of throughput, (max − min) / 2 / mean, among repeats of one concurrency.
-
-    `None` when no concurrency was repeated.
-    """
-    by_concurrency: dict[int, list[float]] = {}
-    for row in levels:
-        if row.throughput is not None:
-            by_concurrency.setdefault(row.concurrency, []).append(row.throughput)
-    spreads = [(max(x) - min(x)) / 2 / fmean(x) for x in by_concurrency.values() if len(x) > 1]
-    return max(spreads, default=None)

@@ -7,7 +7,7 @@ up to a corner and then level is called a limit; everything between is left open
 """
 
 from nlqlib.analysis.diagnosis_burst import Burst
-from nlqlib.analysis.diagnosis_cause import GAINS, ONE, Cause, batching, limited
+from nlqlib.analysis.diagnosis_cause import GAINS, ONE, Cause, batching, limited, noisy
 from nlqlib.analysis.diagnosis_shape import Shape
 from nlqlib.analysis.staircase import TOGETHER, Staircase
 
@@ -62,16 +62,16 @@ def _growing(shape: Shape, burst: Burst | None) -> Cause:
             why = f"{burst.reason}; throughput cannot follow beyond"
             return limited(burst.at_once, why, f"measure {2 * last} in flight: throughput must stay")
         why = f"throughput still grows at {last} in flight, but {burst.reason}"
-        return Cause("cannot tell", why, f"measure {last * 3 // 2} and {2 * last} in flight")
+        return noisy(why, f"measure {last * 3 // 2} and {2 * last} in flight")
     if burst is not None and burst.verdict == "unclear":
         why = f"throughput still grows at {last} in flight, yet {burst.reason}"
-        return Cause("cannot tell", why, f"measure {last * 3 // 2} and {2 * last} in flight")
+        return noisy(why, f"measure {last * 3 // 2} and {2 * last} in flight")
     if burst is None and shape.corner_interval.high < last:
         why = f"throughput grows up to {last} in flight, but ever less, as it would before a limit as well"
         return Cause("cannot tell", why, f"measure {2 * last} in flight: does it stay or grow?")
     if shape.gain < GAINS:
         why = f"throughput grows by no more than × {shape.gain:.2f} and is not flat either"
-        return Cause("cannot tell", why, "repeat each level three times, with more requests")
+        return noisy(why, "repeat each level three times, with more requests")
     came = f"throughput still grows at {last} in flight"
     return batching(shape, f"{came}, and {burst.reason}" if burst else came, seen=False)
 
@@ -81,7 +81,7 @@ def _by_burst(shape: Shape, burst: Burst) -> Cause:
     nowhere = shape.corner >= NO_CORNER * shape.concurrency[-1]
     if burst.verdict == "steps" and burst.at_once is None and nowhere:
         why = f"{base}, yet the curve has no corner before {shape.concurrency[-1]}"
-        return Cause("cannot tell", why, "repeat the levels three times, with more requests")
+        return noisy(why, "repeat the levels three times, with more requests")
     if burst.verdict == "steps":
         return _behind(shape, burst.at_once, base)
     if burst.verdict == "in turn":
@@ -140,4 +140,4 @@ def _by_curve(shape: Shape, burst: Burst | None) -> Cause:
         return batching(shape, "throughput fades as contention makes it fade, without a corner", seen=False)
     rival = "prompts taken in turn" if queued else "an engine exhausted there"
     why = f"{base}, which a limit of about {shape.corner:.0f} explains as well as {rival}"
-    return Cause("cannot tell", why, BURST)
+    return noisy(why, BURST)

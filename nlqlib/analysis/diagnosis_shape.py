@@ -80,7 +80,7 @@ def alone_spread(levels: Sequence[SweepLevel]) -> float | None:
 def shape(levels: Sequence[SweepLevel], spread: float | None = None) -> Shape | None:
     """The shape of pooled `levels`, ascending; `None` below two levels that have a throughput.
 
-    `spread`: relative spread of repeats, see `diagnosis_levels.noise`.
+    `spread`: relative error of one measurement, see `diagnosis_repeats.noise`.
     """
     rows = [r for r in levels if r.throughput]
     if len(rows) < 2:
@@ -107,7 +107,7 @@ def shape(levels: Sequence[SweepLevel], spread: float | None = None) -> Shape | 
 
 def _error(row: SweepLevel, alone: float | None, spread: float | None) -> float:
     """Relative standard error of a level's throughput: a mean over its good answers."""
-    return max(spread or 0.0, (alone or 0.0) / math.sqrt(max(1, row.ok)))
+    return max((spread or 0.0) / math.sqrt(row.repeats), (alone or 0.0) / math.sqrt(max(1, row.ok)))
 
 
 def _plateau(n: Sequence[int], x: Sequence[float], errors: Sequence[float]) -> int | None:

@@ -6,6 +6,7 @@ the gateway's headers tell and the replicas that answered.
 """
 
 import asyncio
+import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -64,6 +65,8 @@ class Plan:
     workload: Workload | None = None
     """Identity of `chats`."""
     seed: int = 0
+    repeats: int = 0
+    """Further measurements of every level, at most, while the verdict is undecided for noise."""
 
     def sent(self, concurrency: int, quick: bool) -> int:
         """Requests of the level at `concurrency`, warming left out."""
@@ -87,21 +90,41 @@ class Swept:
 def sweep(study: Study, plan: Plan, tell: Callable[[str], None] = lambda line: None) -> Swept:
     """Measure the levels of `plan` on `study`, ascending; each retained already, or measured now.
 
-    A level at which nothing is answered, or at which the endpoint or its model is gone, ends the sweep and is
-    named in `lost`; at the first level it raises `LoadError` or `TargetError`.
+    Where noise leaves the verdict open, all levels are measured again in a shuffled order, up to
+    `plan.repeats` times. A level at which nothing is answered, or at which the endpoint or its model is gone,
+    ends the sweep and is named in `lost`; at the first level it raises `LoadError` or `TargetError`.
     """
-    there = variant(study, plan)
-    found: list[Record] = []
-    for number, n in enumerate(plan.concurrency, start=1):
+    swept = _pass(study, plan, Swept(()), 0, tell)
+    for repeat in range(1, plan.repeats + 1):
+        if swept.lost or not verdict(swept).repeats_decide:
+            break
+        tell(f"noise leaves the verdict open: every level once more ({repeat} of at most {plan.repeats})")
+        swept = _pass(study, plan, swept, repeat, tell)
+    return swept
+
+
+def _pass(study: Study, plan: Plan, swept: Swept, repeat: int, tell: Callable[[str], None]) -> Swept:
+    """`swept` and one more measurement of every level, as far as the endpoint answers."""
+    found = list(swept.records)
+    order = pass_order(plan, repeat)
+    for number, n in enumerate(order, start=1):
         sent = plan.sent(n, study.quick)
-        tell(f"[{number}/{len(plan.concurrency)}] {n} in flight, {sent} requests")
+        tell(f"[{number}/{len(order)}] {n} in flight, {sent} requests")
         try:
-            found.append(_level(there, plan, n, sent))
+            found.append(_level(study, plan, n, sent, repeat))
         except (LoadError, TargetError) as error:
             if not found:
                 raise
             return Swept(tuple(found), (f"the level at {n} is left out: {error}",))
     return Swept(tuple(found))
+
+
+def pass_order(plan: Plan, repeat: int) -> list[int]:
+    """The concurrencies of one pass: first as planned, then shuffled, so that drift is no trend."""
+    order = list(plan.concurrency)
+    if repeat:
+        random.Random(plan.seed + repeat).shuffle(order)
+    return order
 
 
 def verdict(swept: Swept, staircase: ControlledStaircase | None = None) -> Diagnosis:
@@ -136,28 +159,30 @@ def requests_of(study: Study, plan: Plan) -> list[ChatRequest]:
     return offered(study, Level(NOTEBOOK, 1, 1, output_tokens=fixed))
 
 
-def level_spec(study: Study, plan: Plan, concurrency: int) -> Spec:
+def level_spec(study: Study, plan: Plan, concurrency: int, repeat: int = 0) -> Spec:
     """The level at `concurrency` as it is planned; `study` is of the plan's variant."""
     asked, sent = requests_of(study, plan), plan.sent(concurrency, study.quick)
     params = {
         "sweep": NOTEBOOK,
         "concurrency": concurrency,
         "requests": sent,
-        "repeat": 0,
-        "seed": plan.seed,
+        "repeat": repeat,
+        "seed": plan.seed + repeat,
         "words": plan.words if study.target.kind == "twin" else "served",
         "pool": plan.pool,
         "contract": asked[0].contract.name,
     }
-    workload = plan.workload or replace(question_workload(SET), seed=plan.seed)
-    name, every = f"{NOTEBOOK}-n{concurrency:02d}", sent + min(sent, len(asked))
+    workload = plan.workload or replace(question_workload(SET), seed=plan.seed + repeat)
+    again = f"-r{repeat}" if repeat else ""
+    name, every = f"{NOTEBOOK}-n{concurrency:02d}{again}", sent + min(sent, len(asked))
     return Spec(name, params, MODULES, workload, requests=every, concurrency=concurrency)
 
 
-def _level(study: Study, plan: Plan, concurrency: int, sent: int) -> Record:
-    asked = requests_of(study, plan)
-    spec = level_spec(study, plan, concurrency)
-    return study.point(spec, lambda: _measured(study, plan, concurrency, sent, asked[:sent], asked))
+def _level(study: Study, plan: Plan, concurrency: int, sent: int, repeat: int) -> Record:
+    there = variant(study, replace(plan, seed=plan.seed + repeat))
+    asked = requests_of(there, plan)
+    spec = level_spec(there, plan, concurrency, repeat)
+    return there.point(spec, lambda: _measured(there, plan, concurrency, sent, asked[:sent], asked))
 
 
 def _measured(study: Study, *how: Any) -> Measured:

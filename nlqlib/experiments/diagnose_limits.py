@@ -1,18 +1,20 @@
 """How much a diagnosis sends at most, held against MAX_REQUESTS and MAX_TOKENS before anything is sent."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from nlqlib.experiments import staircase
 from nlqlib.experiments.diagnose import Plan, level_spec, requests_of, variant
-from nlqlib.experiments.study import Study
-from nlqlib.plan import LimitError
+from nlqlib.experiments.plans import duration_s
+from nlqlib.experiments.study import Spec, Study
+from nlqlib.plan import LimitError, duration
 from nlqlib.records import ChatRequest
 from nlqlib.tokens import count_chat
 
 
 def sends(study: Study, plan: Plan, processes: int = 0) -> int:
-    """Requests that `plan` sends, warming included; levels that are retained already send none."""
-    levels = sum(level_spec(study, plan, n).requests for n in _missing(study, plan))
+    """Requests that `plan` may send, warming and repeats included; retained levels send none."""
+    levels = sum(spec.requests for spec in _missing(study, plan))
     if not processes:
         return levels
     wanted = staircase.trial(study, processes)
@@ -24,8 +26,8 @@ def most_tokens(study: Study, plan: Plan, processes: int = 0) -> int:
     asked = requests_of(study, plan)
     prompts = [count_chat(r.messages) for r in asked]
     found = 0
-    for n in _missing(study, plan):
-        sent = plan.sent(n, study.quick)
+    for spec in _missing(study, plan):
+        sent = int(spec.params["requests"])
         found += sum(_cycled([p + r.max_tokens for p, r in zip(prompts, asked, strict=True)], sent))
         found += sum(p + 1 for p in prompts[:sent])
     if processes:
@@ -42,9 +44,40 @@ def _cycled(values: Sequence[int], n: int) -> list[int]:
     return [values[i % len(values)] for i in range(n)]
 
 
-def _missing(study: Study, plan: Plan) -> list[int]:
-    there = variant(study, plan)
-    return [n for n in plan.concurrency if not there.retained(level_spec(there, plan, n))]
+def planned(study: Study, plan: Plan, processes: int = 0) -> str:
+    """What is about to be sent, and about how long it takes, in one line; retained levels left out."""
+    once = replace(plan, repeats=0)
+    first, tokens = sends(study, once, processes), most_tokens(study, once, processes)
+    line = (
+        f"target {study.target.name}, profile {study.profile}: {first:,} requests in {len(plan.concurrency)} "
+        f"levels, warming included, of at most {tokens:,} tokens; about {duration(about_s(study, plan))}"
+    )
+    if not plan.repeats:
+        return line
+    most = sends(study, plan, processes)
+    return f"{line}; up to {most:,} requests if noise leaves the verdict open (--repeats {plan.repeats})"
+
+
+def about_s(study: Study, plan: Plan) -> float:
+    """About how long the levels of `plan` take without repeats, seconds; staircase left out."""
+    admission = study.target.declared.get("admission") or {}
+    limit = min((v for k in ("router", "replica") if (v := admission.get(k))), default=None)
+    kind, tokens = study.target.kind, longest(study, plan)
+    specs = _missing(study, replace(plan, repeats=0))
+    admitted = [replace(s, concurrency=min(s.concurrency, limit or s.concurrency)) for s in specs]
+    return sum(duration_s(spec, kind, tokens) for spec in admitted)
+
+
+def longest(study: Study, plan: Plan) -> int | None:
+    """Tokens of the longest answer that may be given to chats of the user's own, or that are fixed."""
+    fixed = study.quick and study.target.kind != "twin"
+    return max(r.max_tokens for r in requests_of(study, plan)) if plan.chats or fixed else None
+
+
+def _missing(study: Study, plan: Plan) -> list[Spec]:
+    passes = [(n, repeat) for repeat in range(plan.repeats + 1) for n in plan.concurrency]
+    there = [(variant(study, replace(plan, seed=plan.seed + r)), n, r) for n, r in passes]
+    return [s for at, n, r in there if not at.retained(s := level_spec(at, plan, n, r))]
 
 
 def check(study: Study, plan: Plan, processes: int, environment: Mapping[str, str]) -> None:
@@ -54,7 +87,7 @@ def check(study: Study, plan: Plan, processes: int, environment: Mapping[str, st
         if limit is not None and (wanted := count(study, plan, processes)) > limit:
             raise LimitError(
                 f"the diagnosis may need {wanted:,} but {name} allows {limit:,}: raise it, or give fewer "
-                "levels with --concurrency or fewer --requests; nothing was sent"
+                "levels with --concurrency, fewer --requests or --repeats 0; nothing was sent"
             )
 
 
