@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from nlqlib.nlq.catalog import Catalog
 from nlqlib.nlq.cue_board import Board, Match
 from nlqlib.nlq.cue_tags import Item
 
@@ -10,9 +11,33 @@ def values(board: Board) -> None:
     """All rules of this module, in order."""
     if board.codes.endswith("j"):  # womens and mens turnover, each
         board.items[-1] = replace(board.items[-1], code="y")
+    ranked_items(board)
     which_of(board)
     set_against(board)
     plain_filters(board)
+
+
+def ranked_items(board: Board) -> None:
+    """`our most popular toys` ranks what the catalog says a category is of."""
+    if board.has("[DETUXAR]"):
+        return
+
+    def named(m: Match) -> list[Item] | None:
+        value = m["v"][0]
+        dimension = items_of(board.catalog, value.value.dimension)
+        if dimension is None or len(value.value.names) > 1:
+            return None
+        code = "E" if value.words.endswith("s") or m["n"] else "D"
+        return [*m["mark"], replace(value, code=code, value=dimension), replace(value, code="f"), value]
+
+    board.replace(r"(?P<mark>\^(?P<n>N?)J?)(?P<v>V)(?![MVzy])", named)
+
+
+def items_of(catalog: Catalog, dimension: str) -> str | None:
+    """The dimension that `dimension` groups, where the catalog calls it something like `type of product`."""
+    heads = [s.rpartition(" of ")[2] for s in catalog.dimensions[dimension].synonyms if " of " in s]
+    found = (n for n, d in catalog.dimensions.items() if n in heads or set(d.synonyms) & set(heads))
+    return next((name for name in found if name != dimension), None)
 
 
 def which_of(board: Board) -> None:

@@ -66,7 +66,7 @@ def quotients(board: Board) -> None:
         ratios = [n for n in m["over"][0].value if part and _upper(board.catalog, n, part)]
         return [joined([m["part"][0], m["over"][0]], "M", ratios[0]), *m["between"]] if ratios else None
 
-    board.replace(r"(?P<part>[MJ])(?P<between>[\^mDEfX]{0,2})(?P<over>÷)", over)
+    board.replace(r"(?P<part>[MJ])(?P<between>[\^mDEfX]{0,2}|w?>[NK]|[NK]<)(?P<over>÷)", over)
     board.items = [item for item in board.items if item.code != "÷"]
 
 

@@ -42,16 +42,21 @@ def _bare_no(items: Sequence[Item]) -> list[Item]:
             continue
         before = out[at - 1]
         after = next((other for other in out[at + 1 :] if other.code not in "sf"), item)
+        lacking = re.match("![sf]*[DE]k", codes(out[at:])) is not None  # no region recorded
         again = after.code in "b^>1Gd" and any(other.code == after.code for other in out[:at])
-        if again or (after.code == before.code and after.code in "VPMDENKQX"):
+        if not lacking and (again or (after.code == before.code and after.code in "VPMDENKQX")):
             out[at] = replace(item, code="C", value="correction")
     return out
+
+
+BEHIND = ("instead", "i mean", "i meant")
+"""Corrections that may stand behind what they bring."""
 
 
 def _instead(items: list[Item]) -> list[Item]:
     """`by orders. Hmm, by profit instead`: a correction behind what it brings stands before it."""
     match = re.search(r"[bf]?[\^N]*[MDEXVPGTUN](?:\+[MDEXVP])*C$", codes(items))
-    if match is None or items[-1].words != "instead" or match.start() == 0:
+    if match is None or items[-1].words not in BEHIND or match.start() == 0:
         return items
     return [*items[: match.start()], items[-1], *items[match.start() : -1]]
 

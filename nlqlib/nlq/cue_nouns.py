@@ -1,5 +1,6 @@
 """First rules: which noun is what. Metric or dimension, value, head noun, missing value, exclusion."""
 
+import re
 from dataclasses import replace
 
 from nlqlib.nlq.cue_board import Board, Match, Values, joined
@@ -44,6 +45,9 @@ def superlative_words(board: Board) -> None:
         return [mark, replace(item, code="J", value=meaning, words=called)]
 
     board.replace("=", split)
+    if not board.has("M"):  # customers who ordered most often
+        often = r"(?<=[XDEA])o(?=\^(?![MJDETU]?[1h]))"
+        board.replace(often, lambda m: [replace(i, code="J", value="orders") for i in m.items])
 
 
 def told_by_place(board: Board) -> None:
@@ -140,7 +144,7 @@ def missing_values(board: Board) -> None:
     board.replace(r"[x!][MXfwaA]*(?:u(?P<d>[DE])|(?P<e>[DE])u)", lambda m: _excluded_missing(board, m))
     board.replace(
         r"(?:f[MDE]w?)?![aw]?k?(?P<d>[DE])k?(?![VzN])",
-        lambda m: None if _only(board, m) else noted("is_null", m),
+        lambda m: None if _only(board, m) or _denied_split(m) else noted("is_null", m),
     )
     board.replace(r"(?:[wfA]+)?(?:u(?P<d>[DE])|(?P<e>[DE])u)", lambda m: _missing(board, m))
     board.replace(r"(?:[wfA]+)?k(?P<d>[DE])|[wfA]*w(?P<e>[DE])k", lambda m: _known(board, m))
@@ -153,6 +157,13 @@ def _only(board: Board, m: Match) -> bool:
     """Is the noun before it the only metric?"""
     metrics = [item for item in m.items if item.code == "M"]
     return bool(metrics) and not any(item.code in "MJ" for item in (*m.before, *m.after))
+
+
+def _denied_split(m: Match) -> bool:
+    """`by channel, not region`: another way to split is denied, no value is missing."""
+    said = next(item.words for item in m.items if item.code == "!")
+    lacking = said.split(" ")[0] in ("no", "lack", "lacks", "lacking", "without")
+    return re.search("[bj][DETU]P?$", m.codes_before()) is not None and not lacking
 
 
 def _unnamed(board: Board, m: Match) -> list[Item]:

@@ -117,7 +117,9 @@ def _group(tokens: Sequence[Token], at: int) -> tuple[float, int] | None:
         scale = {**GROUPS, **SCALES}.get(_word(tokens, rest))
         return (0.5 * scale, rest + 1) if scale and len(_word(tokens, rest)) > 2 else None
     first = at + (words[0] == "a")
-    if _word(tokens, first) in GROUPS:
+    # top product and region pair
+    paired = _word(tokens, first) == "pair" and _word(tokens, first + 1) != "of"
+    if _word(tokens, first) in GROUPS and not paired:
         return GROUPS[_word(tokens, first)], first + 1 + (_word(tokens, first + 1) == "of")
     return None
 

@@ -10,6 +10,8 @@ from nlqlib.nlq.cue_tags import NUMBERS, Item
 
 FLIPPED = {"gt": "lte", "gte": "lt", "lt": "gte", "lte": "gt"}
 CAPPED = re.compile(r" (?:at|to|after)$")
+ONLY = ("just", "only", "merely", "simply")
+"""`Not` with one of them denies nothing."""
 _CUE = r"(?:[\^R]N?(?:[MJ]?[DETU])?|N[DETU]|1N|d|o(?:[bf][MDE])?|t|G|bT|iN?l?)"
 
 
@@ -130,12 +132,23 @@ def denied(board: Board) -> None:
         kept = [item for item in m["cue"] if item.code in "DE" and not _elsewhere(m, item)]
         return [item for item in kept if "R" in m.match["cue"]]
 
+    board.items = [replace(i, code="I") if i.code == "z" and "opposed" in i.words else i for i in board.items]
     board.replace(rf"I[bfq]*(?P<cue>{_CUE}|[MDEXVP])", dropped)
     board.replace(rf"[!x]+[sfa]?(?P<cue>{_CUE})(?P<more>(?:[/+](?:{_CUE}))*)", dropped)
     board.replace(r"[!x][fa]?b(?P<cue>[DE])", lambda m: [])
-    if board.codes.count("M") > 1:
-        board.replace(r"(?<![wDE])![sfaq]?(?P<cue>M)(?![J>])", lambda m: [])
+    board.replace(r"(?<=[bj][DE])!f?(?P<cue>[DE])", lambda m: [])
+    _denied_metrics(board)
     board.items = [item for item in board.items if item.code not in "!I"]
+
+
+def _denied_metrics(board: Board) -> None:
+    """`orders by region, not revenue`; not `not just revenue`, nor `regions with no orders`."""
+
+    def dropped(m: Match) -> list[Item] | None:
+        others = any(item.code == "M" for item in (*m.before, *m.after))
+        return [] if others and not m.items[0].words.endswith(ONLY) else None
+
+    board.replace(r"(?<!w)(?:(?<![DE])|(?<=[bj][DE]))[!x][sfa]*b?q?(?P<cue>M(?:[+/]M)*)(?![J>])", dropped)
 
 
 def _elsewhere(m: Match, item: Item) -> bool:
@@ -146,12 +159,16 @@ def _elsewhere(m: Match, item: Item) -> bool:
 def sorts(board: Board) -> None:
     """`sorted by A descending`, `highest first`, `from low to high`, `alphabetically`."""
 
-    def direction(m: Match) -> list[Item]:
+    def direction(m: Match) -> list[Item] | None:
         cue = next(item for item in m.items if item.code == "^")
+        if any(item.code == "N" and item.words not in ("one", "ones") for item in m.items):
+            return None
+        for unit in m["unit"]:
+            board.note("grain", unit.value, "sorted by time unit", [unit])
         return [Item("d", cue.value, m.items[0].start, m.items[-1].end), *m["noun"]]
 
-    board.replace(r"[w]?\^[MJ]?(?P<noun>[DE]?)[1h]", direction)
-    board.replace(r"H\^(?:M|J)?", direction)
+    board.replace(r"[w]?\^[MJN]?(?:(?P<noun>[DE])|(?P<unit>[TU]))?[1h]", direction)
+    board.replace(r"H\^[MJ]?(?:(?P<noun>[DE])|(?P<unit>[TU]))?", direction)
 
     def by(m: Match) -> list[Item] | None:
         key, turn = m.one("by"), m.one("d") or m.one("e")

@@ -50,6 +50,17 @@ def periods(text: str, catalog: Catalog) -> tuple[Period, ...]:
     return tuple(found)
 
 
+def periods_among(words: Sequence[str], catalog: Catalog) -> list[tuple[Period, int, int]]:
+    """The periods in folded `words`, each with its first word and the one behind its last."""
+    starts: dict[int, int] = {}
+    place = 0
+    for index, word in enumerate(words):
+        starts[place] = index
+        place += len(word) + 1
+    found = periods(" ".join(words), catalog)
+    return [(p, starts[p.begin], starts.get(p.stop + 1, len(words))) for p in found]
+
+
 def _modal(text: str, at: int) -> int | None:
     """Where to go on after a `may` that is no month."""
     match = _joint("modal").match(text, at)

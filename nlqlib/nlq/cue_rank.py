@@ -39,7 +39,7 @@ def outdone(board: Board) -> None:
     def most(m: Match) -> list[Item]:
         return [replace(m.items[0], code="^"), *m["what"]]
 
-    board.replace(r"m(?P<what>[MJX]{0,2})~", most)
+    board.replace(r"m(?P<what>[MJX]{0,2})w?~", most)
     board.items = [item for item in board.items if item.code != "~"]
 
 

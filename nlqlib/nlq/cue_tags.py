@@ -12,12 +12,13 @@ from typing import Any
 from nlqlib.nlq.catalog import Catalog
 from nlqlib.nlq.cue_lexicon import LONGEST, Entry, Lexicon, lexicon
 from nlqlib.nlq.cue_numbers import Number, fraction_at, number_at
-from nlqlib.nlq.cue_periods import Period, periods
+from nlqlib.nlq.cue_periods import periods_among
 from nlqlib.nlq.cue_phrases import ARTICLES
 from nlqlib.nlq.cue_text import Token
 
 NUMBERS = "NKQ"
 MOST = re.compile("max(imum)?|min(imum)?")
+PRESENTED = ("", "breakdown", "split", "look")
 _PAPER = re.compile(
     r"(my|our|your|the|this|their|his|her|next|upcoming|tomorrows|todays) (reports?|update|summary|close|deck"
     r"|overview|newsletter|email|digest|planning|budget|plan|accounts|dashboard|slides?|presentation|paper)"
@@ -63,11 +64,18 @@ class _Tagger:
         at = 0
         while at < len(self.tokens):
             item = self._item(at)
-            if item.code != ".":
+            if item.code == "g" or (item.code in "bf" and self._presented(at, item.words)):
+                del self.found[-2 if self.found[-1].code == "?" else -1 :]
+            if item.code not in ".g":
                 following = [token.text for token in self.tokens[item.end : item.end + 1]]
                 self.found.append(replace(item, following="".join(following)))
             at = item.end
         return tuple(self.found)
+
+    def _presented(self, at: int, words: str = "") -> bool:
+        """Is what stands at word `at` what a superlative is said of: `best possible overview`?"""
+        marked = re.search(r"[\^m1]\??$", codes(self.found)) is not None
+        return marked and at - self.found[-1].end < 3 and words.split(" ")[0] in PRESENTED
 
     def _item(self, at: int) -> Item:
         if at in self.periods:
@@ -147,12 +155,14 @@ class _Tagger:
             return any(e.code == "V" for e in self._entries_at(end))
         if entry.code == "b":
             return self._fits_split(also, before, at, end)
-        if entry.code == "V":
+        if entry.code in "VM":
             return not any(token.apart for token in self.tokens[at + 1 : end])
         if entry.code == "=" and end - at > 1:
             return not any(e.code in "JMDEX" for e in self._entries_at(end))
+        if entry.code == "g":
+            return self._presented(at)
         if entry.code == "h":
-            return before == "^"
+            return before == "^" or re.search(r"\^[DETU]$", codes(self.found)) is not None
         if entry.code == "G":
             return not self._document(at, end)
         return not (entry.code == "p" and before != "V" and "x" in also)
@@ -179,7 +189,7 @@ class _Tagger:
         return named or subject or (before != "" and before in "bjW^NRaV")
 
     def _fits_formula(self, entry: Entry, before: str, at: int, end: int) -> bool:
-        """`less` between two metrics, `per order` behind what is above; superlatives."""
+        """`less` between two metrics, `per order` behind what is above."""
         if entry.code == "-":
             return before in ("M", "J") and any(e.code in "MXJ" for e in self._entries_at(end))
         if entry.code == "÷":
@@ -279,22 +289,9 @@ class _Tagger:
         texts = ["".join(c for c in (t.base or t.text) if c != " ") for t in self.tokens]
         for start, end in self.values.items():
             texts[start:end] = ["_"] * (end - start)
-        starts: dict[int, int] = {}
-        place = 0
-        for index, text in enumerate(texts):
-            starts[place] = index
-            place += len(text) + 1
-        return {
-            item.start: item
-            for p in periods(" ".join(texts), self.catalog)
-            if (item := _located(p, starts, len(texts)))
-        }
+        return {start: Item("P", told, start, end) for told, start, end in periods_among(texts, self.catalog)}
 
     def _misspelt(self, at: int) -> Item | None:
         """A word of the catalog with one slip of the finger."""
         found = self.lexicon.nearest(self.tokens[at].text)
         return Item(found[1].code, found[1].value, at, at + 1, found[0]) if found else None
-
-
-def _located(period: Period, starts: dict[int, int], n: int) -> Item | None:
-    return Item("P", period, starts[period.begin], starts.get(period.stop + 1, n))

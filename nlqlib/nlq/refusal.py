@@ -17,6 +17,7 @@ from nlqlib.nlq.cue_phrases import ARTICLES
 from nlqlib.nlq.cue_tags import Item, codes, tagged
 from nlqlib.nlq.cue_text import Token
 from nlqlib.nlq.cues import asked, read
+from nlqlib.nlq.refusal_time import impossible, to_come
 
 SHOWN = 12
 """Names listed where none is close."""
@@ -28,18 +29,20 @@ PART = re.compile(r"[MX][^MXb]*b[DE]")
 """A metric with its split: `revenue by region`."""
 BEFORE_NOW = frozenset({"now", "already", "earlier", "yesterday", "today", "first", "previously", "before"})
 """Words of somebody who speaks of an older question before the one that is asked."""
-FORECAST = re.compile(r"(?:forecast|predict|project)(?:s|ed|ing|ion|ions)?")
-AHEAD = frozenset({"next", "upcoming", "coming", "following"})
 NOTHING_ASKED = "nothing is asked for: name a metric, such as revenue by region in 2024"
 CLOSE = 0.7
 """Similarity (difflib's ratio) from which a name is called close."""
+COMPOUND = re.compile(r"M\?(?=b)")
+"""Loan duration by branch."""
+ABSTRACT = re.compile(r"(?:[ts]ion|ment|ity|ness|[ae]nc[ey]|age|ure|cost|price|time|length|lag|churn)$")
+"""Endings of nouns that name what can be measured."""
 PLACES = (
     ("dimension", re.compile(r"[bj]\?(?![DETUX])")),
     ("dimension", re.compile(r"b[MV]\?")),  # by sales rep
     ("value", re.compile(r"M[fx]\?(?![TUG])|[z!]\?")),
     ("dimension", re.compile(r"\^\?(?![MDEXV])")),
     ("metric", re.compile(r"q\?(?![MDEXV])")),
-    ("metric", re.compile(r"M\?(?=b)")),  # loan duration by branch
+    ("metric", COMPOUND),
     ("metric", re.compile(r"M\+\?(?![MDEXVTU?])")),
     ("dimension", re.compile(r"W\?(?![MDEXVTUN^?])")),
 )
@@ -71,11 +74,18 @@ def refusal(question: str, catalog: Catalog) -> Refusal | None:
     words = asked(question, catalog)
     if not words and reading.intent is None:
         return Refusal(NOTHING_ASKED)
+    never = impossible(question)
+    if never is not None:
+        return Refusal(f"there is no {never[0]!r} in the calendar: name a day that exists", (never[1],))
     items = tagged(words, catalog)
     if reading.intent is not None:  # what was corrected need not be known
         items = items[max((at + 1 for at, item in enumerate(items) if item.code == "C"), default=0) :]
     missing = (
-        _missing(items) or _proper(items, words, question) or _swallowed(items, words) or _ahead(items, words)
+        _missing(items)
+        or _how(items, words)
+        or _proper(items, words, question)
+        or _swallowed(items, words)
+        or _ahead(items, words)
     )
     several = _several(items, words, question)
     if several and not missing:
@@ -113,11 +123,18 @@ def _missing(items: Sequence[Item]) -> Missing | None:
     for kind, pattern in PLACES:
         for found in pattern.finditer(codes(items)):
             first, item = items[found.start()], items[found.end() - 1]
-            verb = (
-                first.code == "M" and len(found[0]) == 2 and item.words.endswith("s")
-            )  # profit breaks down by
+            verb = pattern is COMPOUND and not ABSTRACT.search(item.words)  # profit breaks down by
             if _meant(first) and not verb and not MANNER.search(item.words):
                 return Missing(kind, item.words, item.start, item.end)
+    return None
+
+
+def _how(items: Sequence[Item], words: Sequence[Token]) -> Missing | None:
+    """`how old are our customers`: an unknown adjective that would be measured."""
+    for item in items:
+        asked = item.start > 0 and words[item.start - 1].text == "how"
+        if item.code == "?" and asked and not item.words.endswith("ly"):
+            return Missing("metric", item.words, item.start, item.end)
     return None
 
 
@@ -179,18 +196,9 @@ def _nouns(places: Sequence[int], words: Sequence[Token]) -> list[int]:
 
 
 def _ahead(items: Sequence[Item], words: Sequence[Token]) -> Missing | None:
-    """A time to come: a forecast, or `next quarter` behind a name (not `for next week's meeting`)."""
-    for item in items:
-        if item.code == "?" and FORECAST.fullmatch(item.words):
-            return Missing("forecast", item.words, item.start, item.end)
-    for before, item in pairwise(items):
-        start = item.start - 1
-        if item.code not in "TU" or words[start].text not in AHEAD or words[item.end - 1].base:
-            continue
-        if _asked_for(before, items, start):
-            said = f"{words[start].text} {words[item.start].text}"
-            return Missing("time to come", said, start, item.end)
-    return None
+    """A time to come that is asked about."""
+    found = to_come(items, words)
+    return Missing("time to come", *found) if found else None
 
 
 def _several(items: Sequence[Item], words: Sequence[Token], question: str) -> Refusal | None:
@@ -209,15 +217,6 @@ def _several(items: Sequence[Item], words: Sequence[Token], question: str) -> Re
     return None
 
 
-def _asked_for(before: Item, items: Sequence[Item], start: int) -> bool:
-    """Does a name of the catalog stand right before word `start`, at most with a preposition between?"""
-    if before.end != start:
-        return False
-    if before.code == "f":
-        return any(item.end == before.start and item.code in "MDEXV" for item in items)
-    return before.code in "MDEXV"
-
-
 def _no_metric(items: Sequence[Item], words: Sequence[Token], catalog: Catalog) -> Refusal | None:
     """A question without a metric, but with a word that could be one, or with a split of something.
 
@@ -234,7 +233,7 @@ def _no_metric(items: Sequence[Item], words: Sequence[Token], catalog: Catalog) 
 
 
 def _no_such(kind: str, word: str, catalog: Catalog) -> str:
-    if kind in ("forecast", "time to come"):
+    if kind == "time to come":
         return f"{word!r} is not in the data, which end on {catalog.today}: ask for a time before that"
     known = {fold(spelling): name for spelling, name in _spellings(kind, catalog)}
     close = difflib.get_close_matches(fold(word), known, n=3, cutoff=CLOSE)
