@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stdout
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from benchmarks import clients, peers
@@ -31,36 +31,56 @@ PEERS = ("openai", "vllm", "guidellm")
 Tell = Callable[[str], None]
 
 
-def peer_tools(wanted: Sequence[str], tell: Tell) -> Iterator[tuple[Tool, Sequence[Case]]]:
-    """The peers asked for that are installed; of the others is said how to get them."""
+@dataclass(frozen=True)
+class NotRun:
+    """A row that is missing, and why."""
+
+    row: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.row}: not run, because {self.why}"
+
+
+@dataclass
+class Found:
+    """What a bench found, row by row."""
+
+    costs: list[Cost] = field(default_factory=list)
+    not_run: list[NotRun] = field(default_factory=list)
+
+
+def peer_tools(wanted: Sequence[str], absent: list[NotRun]) -> Iterator[tuple[Tool, Sequence[Case]]]:
+    """The peers asked for that are installed; of the others `absent` says how to get them."""
     if "openai" in wanted:
         yield clients.ours("openai"), ((32, False), (256, False), *PEER_CASES)
     tokenizer, engine = model_entry().folder, engine_entry(settings()).folder / "bin" / "python"
     if "vllm" in wanted and engine.exists() and tokenizer.exists():
         yield peers.vllm_bench(engine, tokenizer), PEER_CASES
     elif "vllm" in wanted:
-        tell("vllm bench serve: not measured; `make engine` installs it")
+        absent.append(NotRun("vllm bench serve", "it is not here: `make engine` installs it"))
     if "guidellm" in wanted and peers.guidellm_python().exists() and tokenizer.exists():
         yield peers.guidellm(peers.guidellm_python(), tokenizer), PEER_CASES
     elif "guidellm" in wanted:
-        tell("guidellm: not measured; `python -m benchmarks.peers` installs it")
+        absent.append(NotRun("guidellm", "it is not here: `python -m benchmarks.peers` installs it"))
 
 
-def measure(cases: Sequence[Case], wanted: Sequence[str], tell: Tell) -> list[Cost]:
-    """Ours at every case, then each peer; a peer that fails is said and left out."""
-    found = []
+def measure(cases: Sequence[Case], wanted: Sequence[str], tell: Tell) -> Found:
+    """Ours at every case, then each peer; of a peer that fails or is absent is said why."""
+    found = Found()
     with clients.fixed_server() as root:
         for concurrency, stream in cases:
-            found.append(clients.cost(clients.ours("wire"), root, concurrency, stream))
-            tell(table(found[-1:]).splitlines()[-1])
-        for tool, theirs in peer_tools(wanted, tell):
+            found.costs.append(clients.cost(clients.ours("wire"), root, concurrency, stream))
+            tell(table(found.costs[-1:]).splitlines()[-1])
+        for tool, theirs in peer_tools(wanted, found.not_run):
             for concurrency, stream in theirs:
                 try:
-                    found.append(clients.cost(tool, root, concurrency, stream, SLOW_WAVES))
+                    found.costs.append(clients.cost(tool, root, concurrency, stream, SLOW_WAVES))
                 except BenchError as failure:
-                    tell(str(failure))
+                    how = "streaming" if stream else "plain"
+                    found.not_run.append(NotRun(f"{tool.name}, {concurrency} {how}", str(failure)))
                 else:
-                    tell(table(found[-1:]).splitlines()[-1])
+                    tell(table(found.costs[-1:]).splitlines()[-1])
     return found
 
 
@@ -80,9 +100,9 @@ def keep(cases: Sequence[Case], wanted: Sequence[str], root: Path, tell: Tell) -
     return store.measure(key, lambda: _measured(measure(cases, wanted, tell)))
 
 
-def _measured(found: Sequence[Cost]) -> Measured:
-    metrics = [m for c in found for m in _metrics(c)]
-    return Measured(metrics=metrics, results={"costs": [asdict(c) for c in found]})
+def _measured(found: Found) -> Measured:
+    metrics = [m for c in found.costs for m in _metrics(c)]
+    return Measured(metrics=metrics, results=asdict(found))
 
 
 def _metrics(c: Cost) -> Iterator[Metric]:
@@ -95,6 +115,11 @@ def of_record(record: Record) -> list[Cost]:
     """The costs that `record` holds."""
     rows = record.body["results"]["costs"]
     return [Cost(**row | {"client_limits": tuple(row["client_limits"])}) for row in rows]
+
+
+def not_run(record: Record) -> list[NotRun]:
+    """The rows that `record` lacks, and why."""
+    return [NotRun(**row) for row in record.body["results"].get("not_run", ())]
 
 
 def _case(text: str) -> Case:
@@ -116,7 +141,7 @@ def main(argv: Sequence[str] | None = None, root: Path = paths.ARTIFACTS) -> int
     if args.json:
         print(json.dumps([asdict(c) for c in found], indent=1))
     else:
-        print(table(found), bounds_table(judged), sep="\n\n")
+        print("\n".join([table(found), *map(str, not_run(kept))]), bounds_table(judged), sep="\n\n")
     return 0 if all(b.ok for b in judged) else 1
 
 

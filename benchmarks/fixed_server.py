@@ -89,15 +89,15 @@ class Later:
             self._loop.call_at(self._due[0][0], self._fire)
 
 
-PAUSE_S = 0.3
-"""A tool that asks once whether anybody is there, and then begins: its load is what follows the pause."""
+PAUSE_S, PROBES = 0.3, 2
+"""A tool that asks once or twice whether anybody is there, and then begins: its load follows the pause."""
 
 
 class Count:
     """Requests in flight, as the server sees them: integrated over time, from the first one on."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
+        self.now = now
         self.reset()
 
     def reset(self) -> None:
@@ -105,21 +105,31 @@ class Count:
         self._first_s = self._last_s = 0.0
         self._area = 0.0
 
-    def change(self, by: int) -> None:
-        now_s = self._now()
-        if not self.requests or (not self._inside and now_s - self._last_s > PAUSE_S):
+    def come(self) -> float:
+        """One more request is here; the time of it, in seconds."""
+        now_s = self.now()
+        paused = self.requests <= PROBES and now_s - self._last_s > PAUSE_S
+        if not self._inside and (paused or not self.requests):
             self.reset()
-            self._first_s = self._last_s = now_s
-        self._area += self._inside * (now_s - self._last_s)
+            self._first_s = now_s
+        self._area -= now_s  # each request counts for the time from its coming to its going
         self._last_s = now_s
-        self._inside += by
-        self.requests += by > 0
-        self.peak = max(self.peak, self._inside)
+        self.requests += 1
+        self._inside = inside = self._inside + 1
+        if inside > self.peak:
+            self.peak = inside
+        return now_s
+
+    def go(self) -> None:
+        """The answer to one is complete."""
+        self._last_s = now_s = self.now()
+        self._area += now_s
+        self._inside -= 1
 
     def told(self) -> dict[str, float | int | None]:
         """Requests, the most and the mean in flight from first to last event, and that span in seconds."""
         span_s = self._last_s - self._first_s
-        mean = self._area / span_s if span_s > 0 else None
+        mean = (self._area + self._inside * self._last_s) / span_s if span_s > 0 else None
         used = resource.getrusage(resource.RUSAGE_SELF)
         return {
             "requests": self.requests,
@@ -150,12 +160,19 @@ class Connected(asyncio.Protocol):
     def __init__(self, served: Served) -> None:
         self._served = served
         self._buffer = b""
+        self._last: bytes | None = None
+        """The last plain request, whole: a load repeats itself, and the same bytes mean the same again."""
         self._transport: Any = None
+        self._add, self._come, self._go = served.whole.add, served.count.come, served.count.go
+        self._plain = served.plain
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
+        if data == self._last and not self._buffer:
+            self._add(self._come(), self._finish)
+            return
         self._buffer = self._buffer + data if self._buffer else data
         while (end := self._buffer.find(HEAD_END)) >= 0:
             head = self._buffer[:end].lower()
@@ -164,31 +181,31 @@ class Connected(asyncio.Protocol):
             whole = end + len(HEAD_END) + length
             if len(self._buffer) < whole:
                 return
-            body = self._buffer[end + len(HEAD_END) : whole]
-            self._buffer = self._buffer[whole:]
-            self._answer(head, body)
+            request, self._buffer = self._buffer[:whole], self._buffer[whole:]
+            self._answer(head, request)
 
-    def _answer(self, head: bytes, body: bytes) -> None:
+    def _answer(self, head: bytes, request: bytes) -> None:
         served = self._served
         if not head.startswith(b"post") or b"/reset" in head[:20]:
             self._about(head)
             return
-        served.count.change(1)
-        if STREAMED[0] in body or STREAMED[1] in body:
+        now_s = served.count.come()
+        if STREAMED[0] in request or STREAMED[1] in request:
             self._say(0)
         else:
-            served.whole.add(served.now(), self._finish)
+            self._last = request
+            served.whole.add(now_s, self._finish)
 
     def _finish(self) -> None:
-        self._served.count.change(-1)
-        self._transport.write(self._served.plain)
+        self._go()
+        self._transport.write(self._plain)
 
     def _say(self, i: int) -> None:
         """Piece `i` of a stream, and the next one a token's time later."""
         served = self._served
         last = i + 1 == len(served.stream)
         if last:
-            served.count.change(-1)
+            served.count.go()
         self._transport.write(served.stream[i])
         if not last:
             served.token.add(served.now(), lambda: self._say(i + 1))

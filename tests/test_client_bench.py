@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 from benchmarks import client_bench, clients
-from benchmarks.client_bounds import WIRE, bounds, bounds_table, table
-from benchmarks.clients import BenchError, Cost, Tool, fixed_server
+from benchmarks.client_bounds import OPENAI, WIRE, bounds, bounds_table, table
+from benchmarks.clients import BenchError, Cost, Tool, client_is_limit, fixed_server
 from benchmarks.fixed_server import Count, plain_answer, streamed_answer
 from nlqlib.artifact_record import load_records
 
+ABSENT = client_bench.NotRun("guidellm", "it is not here")
 GOOD = Cost(WIRE, 32, False, 3200, 0.98, 0.06, 31.9, 32, 0.02, 32, 0.05)
+
+FOUND = client_bench.Found([GOOD], [ABSENT])
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +30,7 @@ def test_in_flight_is_integrated_over_time() -> None:
     count = Count(lambda: clock[0])
     for at_s, change in ((10.0, 1), (11.0, 1), (12.0, -1), (14.0, -1)):
         clock[0] = at_s
-        count.change(change)
+        count.come() if change > 0 else count.go()
     told = count.told()
     assert (told["requests"], told["peak_in_flight"], told["span_s"]) == (2, 2, 4.0)
     assert told["mean_in_flight"] == pytest.approx((1 + 2 + 1 + 1) / 4)
@@ -38,8 +41,19 @@ def test_a_request_before_a_pause_does_not_count() -> None:
     count = Count(lambda: clock[0])
     for at_s, change in ((0.0, 1), (0.1, -1), (5.0, 1), (5.05, -1)):
         clock[0] = at_s
-        count.change(change)
+        count.come() if change > 0 else count.go()
     assert count.told()["requests"] == 1 and count.told()["span_s"] == pytest.approx(0.05)
+
+
+def test_a_pause_within_a_load_counts() -> None:
+    clock = [0.0]
+    count = Count(lambda: clock[0])
+    for at_s in (0.0, 0.0, 0.0, 1.0, 1.0, 1.0):
+        clock[0] = at_s
+        count.come()
+        clock[0] = at_s + 0.1
+        count.go()
+    assert count.told()["requests"] == 6 and count.told()["span_s"] == pytest.approx(1.1)
 
 
 def test_both_answers_are_whole_http_responses() -> None:
@@ -82,17 +96,37 @@ def test_a_client_below_95_percent_must_name_itself_as_the_limit() -> None:
     assert [b.ok for b in named if "naming the client" in b.what] == [True]
 
 
+@pytest.mark.parametrize("tool", [WIRE, OPENAI])
+def test_each_client_of_ours_must_name_itself(tool: str) -> None:
+    slow = replace(GOOD, tool=tool, achieved=0.83)
+    assert [b.ok for b in bounds([slow]) if "naming the client" in b.what] == [False]
+
+
+@pytest.mark.parametrize(
+    ("achieved", "in_flight_share", "named"),
+    [(0.83, 0.83, True), (0.949, 0.951, True), (0.585, 0.571, True), (0.96, 0.96, False), (0.8, 0.99, False)],
+)
+def test_the_client_is_named_where_the_server_saw_too_few(
+    achieved: float, in_flight_share: float, named: bool
+) -> None:
+    assert bool(client_is_limit(achieved, in_flight_share)) is named
+
+
 def test_missing_is_missed() -> None:
     judged = bounds([replace(GOOD, first_request_s=None)])
     assert [b.ok for b in judged if "first request" in b.what] == [False]
     assert "missing" in bounds_table(judged)
 
 
-def test_the_bench_is_kept_with_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_bench, "measure", lambda cases, wanted, tell: [GOOD])
+def test_the_bench_is_kept_with_units_and_with_what_did_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(client_bench, "measure", lambda cases, wanted, tell: FOUND)
     client_bench.main(["--peers", "", "--cases", "32"], root=tmp_path)
+    assert "guidellm: not run, because it is not here" in capsys.readouterr().out
     (record,) = load_records(tmp_path)
     assert record.body["kind"] == "bench" and record.body["status"] == "success"
     assert {m["unit"] for m in record.body["metrics"]} == {"share", "s per 1,000 requests"}
     assert client_bench.of_record(record) == [GOOD]
+    assert client_bench.not_run(record) == FOUND.not_run
     assert table([GOOD]).splitlines()[1].split()[:3] == ["nlqlib", "wire", "32"]

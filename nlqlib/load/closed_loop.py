@@ -81,7 +81,14 @@ def cycled(requests: Sequence[ChatRequest], salt: str | None = None) -> Iterator
     if not requests:
         raise ValueError("there is no request to repeat: the workload is empty")
     salted = [r if salt is None else replace(r, extra={**r.extra, "cache_salt": salt}) for r in requests]
-    return (replace(r, request_id=f"{r.request_id}#{i}") for i, r in _numbered(salted))
+    return (_named(r, f"{r.request_id}#{i}") for i, r in _numbered(salted))
+
+
+def _named(request: ChatRequest, request_id: str) -> ChatRequest:
+    # As `replace` does, which takes 4 µs for so many fields: a tenth of what the whole request costs.
+    named = object.__new__(ChatRequest)
+    vars(named).update(vars(request), request_id=request_id)
+    return named
 
 
 def _numbered(requests: Sequence[ChatRequest]) -> Iterator[tuple[int, ChatRequest]]:

@@ -41,6 +41,9 @@ class Verdict:
     error: str | None = None
 
 
+FINE = Verdict("ok")
+
+
 @dataclass(frozen=True)
 class ServerError:
     """The parts of an error object that servers agree on."""
@@ -128,7 +131,7 @@ def of_answer(answer: Answer, max_tokens: int, fixed: bool = False) -> Verdict:
         return Verdict(
             "empty", "only reasoning, no content" if answer.reasoned else "HTTP 200 without any text"
         )
-    return Verdict("ok")
+    return FINE
 
 
 def _of_error_object(answer: Answer) -> Verdict:

@@ -24,6 +24,11 @@ class EventDecoder:
         """Payloads of the events that `piece` completes, in order."""
         if not piece:
             return []
+        if self._idle and piece.startswith(b"data: ") and piece.endswith(b"\n\n"):
+            inner = piece[6:-2]
+            if b"\n" not in inner and b"\r" not in inner:  # most pieces are one event, from end to end
+                self._first = False
+                return [inner.decode(errors="replace")]
         ended_in_cr, self._after_cr = self._after_cr, piece.endswith(b"\r")
         if ended_in_cr and piece.startswith(b"\n"):  # the second half of a CRLF
             piece = piece[1:]
@@ -32,6 +37,10 @@ class EventDecoder:
         for line in lines:
             self._take(line, events)
         return events
+
+    @property
+    def _idle(self) -> bool:
+        return not (self._rest or self._data or self._after_cr)
 
     def _take(self, line: bytes, events: list[str]) -> None:
         if self._first:
