@@ -80,8 +80,12 @@ def burst(
 
 
 def _due(n: int, corner: float | None) -> float:
-    """The rise behind a limit of `corner`; without one nothing is due, and nothing need be ruled out."""
-    return math.inf if corner is None else 2 * (n - corner) / (n + corner)
+    """The rise behind a limit of `corner`; without one nothing is due, and nothing need be ruled out.
+
+    Nor behind one so near to `n` that its rise could not be told from that of answers of several lengths.
+    """
+    due = math.inf if corner is None else 2 * (n - corner) / (n + corner)
+    return due if due >= MIN_RISE else math.inf
 
 
 def _rise(ends: Floats) -> tuple[float, Interval]:
