@@ -5,6 +5,8 @@ ends in one line on standard error and exit status 2.
 """
 
 import argparse
+import errno
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -38,8 +40,38 @@ TARGET, MODEL, API_KEY_ENV and the other settings of a target come from the envi
 """
 
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status."""
+    """Run one command; the exit status. Ctrl-C and an output that takes no more end in one line, too."""
+    try:
+        try:
+            return _run(argv)
+        finally:
+            sys.stdout.flush()  # what does not fit is said now, not by the interpreter at its end
+    except KeyboardInterrupt:
+        print("nlqlib: interrupted", file=sys.stderr)
+        return 130
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, *FULL):
+            raise
+        _say_no_more()
+        if error.errno in FULL:
+            print(f"nlqlib: the output could not be written: {error.strerror}", file=sys.stderr)
+        return 2
+
+
+def _say_no_more() -> None:
+    """Let what is still in the buffer of standard output go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # what a locale or UTF-8 cannot show, as in JSON
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments and arguments[0] in ("reproduce", "plan"):
         return guarded(lambda: _commands().reproduce(arguments))
@@ -62,20 +94,18 @@ def guarded(call: Callable[[], int]) -> int:
     from nlqlib.serving.endpoint import EndpointError
     from nlqlib.serving.engine_settings import EngineError
     from nlqlib.serving.target import TargetError
+    from nlqlib.twin.clock import VirtualTimeError
     from nlqlib.twin.recordings import RecordingError
 
     mendable = (
         ArtifactError, CatalogError, EndpointError, EngineError, InputError,
-        LockedError, QuestionError, RecordingError, TargetError, WriteError,
+        LockedError, QuestionError, RecordingError, TargetError, VirtualTimeError, WriteError,
     )  # fmt: skip
     try:
         return call()
     except mendable as error:
         print(f"nlqlib: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("nlqlib: interrupted", file=sys.stderr)
-        return 130
 
 
 def parser() -> argparse.ArgumentParser:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from nlqlib.files import text_lines
 from nlqlib.records import Json, Metric, Rule, ServerIdentity, Workload
 from nlqlib.remeasured import Comparison
 
@@ -81,7 +82,7 @@ class Record:
         if not told:
             return []
         data = self._checked(told, _read(self.path.parent / told["path"]))
-        return [json.loads(line) for line in data.decode().splitlines()]
+        return [json.loads(line) for line in text_lines(data.decode())]
 
     def scrapes(self) -> dict[str, bytes]:
         """Raw scrapes by name. Raises `ArtifactError` when one is missing or altered."""

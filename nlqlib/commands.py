@@ -14,6 +14,8 @@ from nlqlib.experiments.plans import PLANS
 from nlqlib.experiments.recording import CONTRACTS as RECORDED_CONTRACTS
 from nlqlib.experiments.recording import asking, record_asking
 from nlqlib.nlq.catalog import Catalog, load_catalog
+from nlqlib.nlq.form import BadJson
+from nlqlib.nlq.form import read_json as read_document
 from nlqlib.nlq.intent import Intent, intent_of
 from nlqlib.nlq.sql import Result, build, execute
 from nlqlib.nlq.warehouse import open_warehouse
@@ -44,17 +46,22 @@ def sql(path: str, as_json: bool) -> int:
 
 
 def _intent(path: str, catalog: Catalog) -> Intent:
-    return intent_of(read_json(path), catalog)
+    told = read_json(path)
+    if not isinstance(told, dict):
+        raise InputError(f"{path} holds no intent: give one JSON object")
+    return intent_of(told, catalog)
 
 
 def read_json(path: str) -> Any:
     """The JSON document in `path` (`-`: standard input). Raises `InputError`."""
     try:
         text = sys.stdin.read() if path == "-" else Path(path).read_text("utf-8")
-        return json.loads(text)
+        return read_document(text)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
+    except BadJson as error:
+        raise InputError(f"{path} is {error}") from error
+    except UnicodeDecodeError as error:
         raise InputError(f"{path} is not JSON: {error}") from error
 
 
@@ -98,6 +105,8 @@ def _corrections(told: Json) -> Iterator[str]:
 
 def table(result: Result) -> str:
     """The rows as text, with units in the headings; the first 40 of many."""
+    if not result.rows:
+        return "no rows: nothing in the data matches"
     names = [f"{c.name} ({c.unit})" if c.unit else c.name for c in result.columns]
     shown = pd.DataFrame(list(result.rows[:SHOWN_ROWS]), columns=names).to_string(
         index=False, na_rep="(none)"

@@ -11,7 +11,7 @@ import pandas as pd
 from nlqlib.commands import InputError
 from nlqlib.experiments.calibration import calibrate, predictions
 from nlqlib.experiments.probes import ProbeError
-from nlqlib.files import write_atomic
+from nlqlib.files import check_writable, write_atomic
 from nlqlib.load.closed_loop import LoadError
 from nlqlib.records import Json
 from nlqlib.serving.target import open_target
@@ -29,6 +29,7 @@ def run(target: str, out: str, force: bool, as_json: bool) -> int:
         raise InputError(f"{out}: a twin is a .json file, for example data/twins/mine.json")
     if path.exists() and not force:
         raise InputError(f"{out} exists: choose another name, or replace it with --force")
+    check_writable(path)
     with closing(open_target(target, progress=_tell)) as opened:
         try:
             found, _, _ = calibrate(opened, path.stem, tell=_tell)

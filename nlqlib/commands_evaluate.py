@@ -24,7 +24,7 @@ from nlqlib.experiments.journal import Journal
 from nlqlib.experiments.judging import executor
 from nlqlib.experiments.questions import Question, asked_workload, load_questions
 from nlqlib.experiments.semantics import judge_all
-from nlqlib.files import write_atomic
+from nlqlib.files import check_writable, write_atomic
 from nlqlib.nlq.catalog import Catalog, QuestionError, load_catalog
 from nlqlib.nlq.warehouse import open_warehouse
 from nlqlib.records import Completion, Json
@@ -47,10 +47,10 @@ def evaluate(asking: Asking, as_json: bool) -> int:
     """Judge every question of a set under each condition; 1 when a request failed."""
     hows = conditions(asking.conditions)
     with closing(open_target(asking.target, progress=_tell)) as opened:
+        if asking.out:
+            check_writable(Path(asking.out))
         found = _found(opened, asking, hows)
         answers = f"{words_of(opened)}; times {opened.time_tag}"
-    if asking.out:
-        write_rows(asking.out, [row for rows in found.values() for row in rows])
     told = {name: report(rows, asking.prices) for name, rows in found.items()}
     differences = [asdict(p) for p in paired(found)] if len(found) > 1 else []
     if as_json:
@@ -65,9 +65,10 @@ def evaluate(asking: Asking, as_json: bool) -> int:
 
 
 def _found(target: Target, asking: Asking, hows: Sequence[Condition]) -> dict[str, list[Json]]:
-    """One row for each question under each condition; answers stay at hand until none is missing.
+    """One row for each question under each condition, written where it was asked for.
 
-    Conditions that ask alike are asked once, and judged on the very same answers.
+    Answers stay at hand until none is missing and the rows are written. Conditions that ask alike are asked
+    once, and judged on the very same answers.
     """
     ways = {how.prompt: how for how in hows}
     with open_warehouse() as warehouse:
@@ -80,6 +81,8 @@ def _found(target: Target, asking: Asking, hows: Sequence[Condition]) -> dict[st
             how.name: judge_all(read_all(questions, heard[how.prompt], how, catalog), how, catalog, run)
             for how in hows
         }
+    if asking.out:
+        write_rows(asking.out, [row for rows in found.values() for row in rows])
     if not any(failed(each) for each in heard.values()):
         for journal in filter(None, kept.values()):
             journal.close()

@@ -17,6 +17,7 @@ from nlqlib.experiments.condition_report import report, shown
 from nlqlib.experiments.conditions import Condition, condition
 from nlqlib.experiments.judging import decision_row, executor, judge
 from nlqlib.experiments.questions import Question, load_questions, set_path
+from nlqlib.files import text_lines
 from nlqlib.nlq.belief import Belief
 from nlqlib.nlq.catalog import Catalog, QuestionError, load_catalog
 from nlqlib.nlq.correction import Heard, changed, correct
@@ -71,10 +72,10 @@ def _answers(path: str) -> dict[str, Json]:
 
 def _lines(path: str) -> list[Json]:
     try:
-        rows = [json.loads(line) for line in Path(path).read_text("utf-8").splitlines() if line.strip()]
+        rows = [json.loads(line) for line in text_lines(Path(path).read_text("utf-8")) if line.strip()]
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON lines: {error}") from error
     if not rows or not all(isinstance(row, dict) for row in rows):
         raise InputError(f"{path} holds no rows: give one JSON object per line")
@@ -100,6 +101,8 @@ def _intent(row: Json, catalog: Catalog) -> tuple[Intent | None, str | None]:
             return intent_of(given, catalog), None
         if "raw" in row or "intent" in row or row.get("text") is None:
             return None, "no intent was given"
+        if not isinstance(row["text"], str):
+            return None, "the answer is no text"
         return parse_intent(row["text"], catalog), None
     except QuestionError as error:
         return None, str(error)
@@ -107,7 +110,11 @@ def _intent(row: Json, catalog: Catalog) -> tuple[Intent | None, str | None]:
 
 def _belief(row: Json) -> Belief | None:
     told = row.get("belief")
-    return Belief(told["kind"], told.get("logprobs"), told.get("said")) if isinstance(told, dict) else None
+    if not isinstance(told, dict):
+        return None
+    if "kind" not in told:
+        raise InputError(f"the belief of {row.get('question_id', row.get('id'))} names no kind")
+    return Belief(told["kind"], told.get("logprobs"), told.get("said"))
 
 
 def _judged(asked: list[Asked], how: Condition, catalog: Catalog, warehouse: Warehouse) -> list[Json]:

@@ -12,8 +12,9 @@ def twin(port: int | None, settings: TwinSettings) -> int:
     app = twin_app(settings)
     listener = listen(port)
     drawn = f"lengths drawn ({settings.output_tokens:g} ± {settings.output_sd:g} tokens)"
-    words = "words replayed" if settings.words == "recordings" else drawn
-    print(f"twin: times modelled ({target.models}); {words}, recordings of {target.speaker}", flush=True)
+    replayed = f"words replayed, recordings of {target.speaker}"
+    words = replayed if settings.words == "recordings" else drawn
+    print(f"twin: times modelled ({target.models}); {words}", flush=True)
     return serve_app(app, listener, lambda root: print(f"twin: {root}/v1; Ctrl-C ends it", flush=True))
 
 

@@ -93,6 +93,22 @@ def write_if_changed(path: Path, data: bytes) -> bool:
     return True
 
 
+def check_writable(path: Path) -> None:
+    """Can a file be written at `path`? For what is asked before a long measurement, not after it.
+
+    Makes the folder. Raises `WriteError`.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.parent / f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
+        temporary.touch()
+        temporary.unlink()
+    except OSError as error:
+        raise WriteError(_explain(error, path)) from error
+    if path.is_dir():
+        raise WriteError(f"{path} is a folder: name a file")
+
+
 def append_line(path: Path, line: str) -> None:
     """Append one line in a single write, so that several processes may append to the same file."""
     try:
@@ -103,6 +119,14 @@ def append_line(path: Path, line: str) -> None:
             os.close(descriptor)
     except OSError as error:
         raise WriteError(_explain(error, path)) from error
+
+
+def text_lines(text: str) -> list[str]:
+    """The lines of a file of JSON lines, the last one whole or cut.
+
+    They end at line feeds alone: a JSON string may hold what Unicode calls a line end, as U+2028.
+    """
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def sweep(folder: Path) -> None:

@@ -150,7 +150,7 @@ def _taken(ax: Axes, but: Annotation, pt_per_px: float) -> Iterator[Points]:
 
 def _of_collection(ax: Axes, drawn: Any) -> Iterator[Points]:
     """Pixels of dots and of strokes such as intervals; areas are no ink that hides a label."""
-    if isinstance(drawn, PathCollection) and len(drawn.get_offsets()):
+    if isinstance(drawn, PathCollection) and np.size(drawn.get_offsets()):
         yield ax.transData.transform(np.asarray(drawn.get_offsets(), dtype=float))
     elif isinstance(drawn, LineCollection):
         for stroke in drawn.get_segments():

@@ -72,7 +72,8 @@ def _guarded(call: Callable[[], int]) -> int:
         print(f"nlqlib: {error}", file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"nlqlib: {error.strerror}: {error.filename}", file=sys.stderr)
+        where = f": {error.filename}" if error.filename else ""
+        print(f"nlqlib: {error.strerror or error}{where}", file=sys.stderr)
         return 2
 
 

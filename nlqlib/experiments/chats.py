@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from nlqlib.files import text_lines
 from nlqlib.records import ChatRequest, Json, Message, Workload
 
 KNOWN = ("messages", "max_tokens", "ignore_eos", "id", "temperature", "extra")
@@ -36,7 +37,7 @@ def load_chats(path: str | Path) -> tuple[list[ChatRequest], Workload]:
 
 def _requests(data: bytes, name: str) -> Iterator[ChatRequest]:
     try:
-        lines = data.decode("utf-8").splitlines()
+        lines = text_lines(data.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise ChatsError(f"{name} is not UTF-8 ({error.reason} at byte {error.start}): convert it") from error
     for number, line in enumerate(lines, start=1):
@@ -47,7 +48,7 @@ def _requests(data: bytes, name: str) -> Iterator[ChatRequest]:
 def _object(line: str, where: str) -> Json:
     try:
         told = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ChatsError(f"{where} is not JSON: {error}") from error
     if not isinstance(told, dict):
         raise ChatsError(f"{where} is no JSON object: it should be an object with `messages`")

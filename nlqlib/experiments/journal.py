@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nlqlib import paths
 from nlqlib.analysis.evaluation import ANSWERED
-from nlqlib.files import append_line, canonical_json
+from nlqlib.files import append_line, canonical_json, text_lines
 from nlqlib.load.batch import Completes
 from nlqlib.records import ChatRequest, Completion, Json
 from nlqlib.serving.target import Target
@@ -60,7 +60,7 @@ def _read(path: Path) -> list[tuple[str, Completion]]:
     if not path.exists():
         return []
     found = []
-    for line in path.read_text("utf-8").splitlines():
+    for line in text_lines(path.read_text("utf-8")):
         try:
             row = json.loads(line)
         except ValueError:  # cut by a kill

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nlqlib import paths
+from nlqlib.files import text_lines
 from nlqlib.nlq.catalog import Catalog, QuestionError, load_catalog
 from nlqlib.nlq.intent import Intent, parse_intent
 from nlqlib.records import Workload
@@ -65,7 +66,9 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         text = path.read_text("utf-8")
     except OSError as error:
         raise QuestionError(f"cannot read the questions in {path}: {error.strerror}") from error
-    return ((i, line) for i, line in enumerate(text.splitlines(), start=1) if line.strip())
+    except UnicodeDecodeError as error:
+        raise QuestionError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from error
+    return ((i, line) for i, line in enumerate(text_lines(text), start=1) if line.strip())
 
 
 def _parse(line: str, where: str, catalog: Catalog) -> Question:
@@ -76,6 +79,8 @@ def _parse(line: str, where: str, catalog: Catalog) -> Question:
         return Question(str(row["id"]), row["question"], parsed, row.get("cluster", ""), row.get("slice", ""))
     except json.JSONDecodeError as error:
         raise QuestionError(f"{where}: not JSON ({error.msg})") from error
+    except RecursionError as error:
+        raise QuestionError(f"{where}: nested deeper than any question; take the brackets out") from error
     except (KeyError, TypeError) as error:
         raise QuestionError(f"{where}: needs id, question and gold ({error})") from error
     except QuestionError as error:

@@ -42,6 +42,8 @@ from nlqlib.records import Json
 Kind = Literal["breakdown", "top_n_by_metric", "time_series"]
 Grain = Literal["day", "week", "month", "quarter", "year"]
 Op = Literal["in", "not_in", "is_null", "not_null", "gt", "gte", "lt", "lte"]
+LARGEST = 10**18
+"""Of a number in a filter: what a database compares exactly."""
 RULES = ("type", "duplicate", "operator", "grain", "dimensions", "sort", "name", "reach", "value", "period")
 """What an intent can break that a grammar cannot check: the words of `ContractViolation.rule`."""
 
@@ -89,6 +91,8 @@ class Filter(_Frozen):
             _refuse("operator", f"{self.op} on {self.field} needs at least one value")
         if self.op in METRIC_OPS and not (n == 1 and numbers):
             _refuse("operator", f"{self.op} on {self.field} needs exactly one number")
+        if any(not isinstance(v, str) and abs(v) > LARGEST for v in self.values):
+            _refuse("value", f"a number of {self.field} is beyond {LARGEST:.0e}, as nothing in the data is")
         return self
 
 

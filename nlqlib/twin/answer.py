@@ -6,7 +6,7 @@ from nlqlib import tokens
 from nlqlib.records import Json
 from nlqlib.twin.recordings import Recording
 
-HINT = "record it on a real engine: `make record`"
+HINT = "ask a real engine (`--target local`), or record the question sets on it (`make record`)"
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nlqlib.files import text_lines
 from nlqlib.records import Json
 
 UNKEYED = frozenset(
@@ -117,7 +118,7 @@ def _load_file(path: Path) -> tuple[Json, list[Recording]]:
             f"{path.name} is cut or changed (its hash is not the one in {meta_path.name}): "
             "restore it from the repository or record again with `make record`"
         )
-    return source, [_parse(json.loads(line)) for line in raw.decode().splitlines()]
+    return source, [_parse(json.loads(line)) for line in text_lines(raw.decode())]
 
 
 def _parse(row: Json) -> Recording:
