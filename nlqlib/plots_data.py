@@ -216,6 +216,8 @@ def _segments(ax: Axes) -> Iterator[_Segment]:
     for strokes in ax.collections:
         if isinstance(strokes, LineCollection) and strokes.get_transform() == ax.transData:
             for path in strokes.get_segments():
+                if not len(path):  # an interval that is missing
+                    continue
                 (x0, y0), (x1, y1) = path[0], path[-1]
                 if x0 == x1 and y0 != y1:
                     yield _Segment("y", x0, min(y0, y1), max(y0, y1))

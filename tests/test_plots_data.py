@@ -22,6 +22,12 @@ def test_lines_become_rows_with_their_names_and_intervals():
     assert table.values.tolist() == [["after", 1.0, 3.0, 2.5, 3.5], ["after", 8.0, 4.0, 3.5, 4.5]]
 
 
+def test_an_interval_that_is_missing_stays_missing():
+    frame = pd.DataFrame({"n": [1, 8], "p95": [3.0, 4.0], "low": [np.nan, 3.5], "high": [np.nan, 4.5]})
+    table = only(plots.curves(frame, "n", "p95", x_unit="requests", y_unit="s", **TWIN))
+    assert table["low"].tolist()[1] == 3.5 and np.isnan(table["low"].tolist()[0])
+
+
 def test_the_article_is_a_series_of_its_own_and_reference_lines_are_none():
     fig, ax = plots.figure("twin", "modelled")
     plots.article_points(ax, [1, 8], [3.2, 3.6])
