@@ -23,8 +23,10 @@ def test_lines_become_rows_with_their_names_and_intervals():
 
 
 def test_an_interval_that_is_missing_stays_missing():
-    frame = pd.DataFrame({"n": [1, 8], "p95": [3.0, 4.0], "low": [np.nan, 3.5], "high": [np.nan, 4.5]})
-    table = only(plots.curves(frame, "n", "p95", x_unit="requests", y_unit="s", **TWIN))
+    frame = pd.DataFrame(
+        {"n": [1, 8], "p95": [3.0, 4.0], "by": "x", "low": [np.nan, 3.5], "high": [np.nan, 4.5]}
+    )
+    table = only(plots.curves(frame, "n", "p95", "by", x_unit="requests", y_unit="s", **TWIN))
     assert table["low"].tolist()[1] == 3.5 and np.isnan(table["low"].tolist()[0])
 
 
