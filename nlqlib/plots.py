@@ -19,6 +19,7 @@ from IPython.display import display
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
+from PIL import Image
 
 from nlqlib import plots_data, plots_labels, plots_points
 from nlqlib.plots_labels import label_lines
@@ -240,12 +241,14 @@ def strip(
 
 
 def png(fig: Figure) -> bytes:
-    """The figure as PNG; the same figure gives the same bytes."""
-    buffer = io.BytesIO()
+    """The figure as PNG of 256 colours, a third of the size; the same figure gives the same bytes."""
+    drawn, small = io.BytesIO(), io.BytesIO()
     with matplotlib.rc_context(STYLE):
         plots_labels.settle(fig)
-        fig.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
-    return buffer.getvalue()
+        fig.savefig(drawn, format="png", dpi=DPI, metadata={"Software": None})
+    with Image.open(drawn) as image:
+        image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(small, "PNG", dpi=(DPI, DPI))
+    return small.getvalue()
 
 
 def show(fig: Figure, alt: str, data: pd.DataFrame | None = None) -> None:

@@ -218,7 +218,12 @@ def trade_figure(
     ax.set_xlim(left=0)
     ax.yaxis.set_major_formatter(PercentFormatter(1.0))
     plots.name_axes(ax, f"{what}{beside(found)}", f"right in every field, {source}", x_unit=unit)
-    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    else:
+        ax.text(
+            0.5, 0.3, f"no candidate measured here has a known {what}", ha="center", transform=ax.transAxes
+        )
     return fig
 
 
