@@ -26,7 +26,8 @@ def _diagnosis(loaded: Mapping[str, Any], target: str) -> Iterator[str]:
     if verdict is None:
         yield _not_run(target, "Where concurrency is lost", ADMISSION)
         return
-    yield f"**{as_myst(verdict.reading)}** {_link(verdict.page)}"
+    reading = verdict.reading[:1].upper() + verdict.reading[1:]
+    yield f"**{as_myst(reading)}** {_link(verdict.page)}"
     if remedy := _table(loaded, target, ADMISSION, "remedy_table"):
         yield framed(remedy)
     if evidence := _table(loaded, target, ADMISSION, "evidence_table"):

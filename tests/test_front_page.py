@@ -108,7 +108,7 @@ def test_the_study_opens_with_diagnosis_operating_point_cost_and_what_was_not_se
     loaded = {f"{target}/03_admission": admission(target), f"{target}/05_knee": knee(target)}
     text = opening(loaded, target, SUITE)
     said = [
-        "**limited at 1, by the router**",
+        "**Limited at 1, by the router**",
         "concurrency_target",
         "Operate at 16 for p95 below 4 s.",
         "A thousand cost 0.04 USD.",

@@ -69,9 +69,8 @@ def choose(points: Iterable[OperatingPoint], policy: Policy) -> Choice:
     if not meeting:
         return Choice(policy, None, (), _none_meets(rows, usable, policy))
     best = max(meeting, key=lambda p: _merit(p, policy.goal) or 0.0)
-    reason = (
-        f"p95 {_judged(best, policy):.2f} s < {policy.p95_below_s:g} s, best {policy.goal} of {len(meeting)}"
-    )
+    levels = f"{len(meeting)} levels" if len(meeting) > 1 else "the only level"
+    reason = f"p95 {_judged(best, policy):.2f} s < {policy.p95_below_s:g} s, best {policy.goal} of {levels}"
     return Choice(policy, best, tuple(p.concurrency for p in meeting), reason)
 
 
