@@ -11,7 +11,13 @@ from model_world import Scripted
 
 from nlqlib import paths, plots
 from nlqlib.artifacts import Store
-from nlqlib.experiments import heldout, heldout_article, heldout_detail, heldout_page
+from nlqlib.experiments import (
+    heldout,
+    heldout_article,
+    heldout_detail,
+    heldout_page,
+    heldout_standing,
+)
 from nlqlib.experiments import journal as journals
 from nlqlib.experiments.captions import captioned
 from nlqlib.experiments.conditions import ASKINGS
@@ -113,6 +119,13 @@ def test_the_sets_that_are_held_out_are_the_files_whose_hash_was_written_down() 
     assert all(found[n].looks for n in ("holdout", "adversarial")), "every look is logged"
 
 
+def test_questions_that_rules_were_changed_for_are_not_called_held_out() -> None:
+    said = heldout_standing.standing_sentence(heldout.SETS)
+    assert "Not held out any more are 1 of 60 in holdout and 3 of 45 in adversarial" in said
+    told = heldout_standing.standing_table(heldout.SETS)["counts as"]
+    assert told.tolist()[0] == "development" and told["holdout"] == "held out, but for 1 of its questions"
+
+
 def test_a_changed_file_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("README.md", "holdout.jsonl"):
         (tmp_path / name).write_bytes((paths.QUESTIONS / name).read_bytes())
@@ -120,7 +133,7 @@ def test_a_changed_file_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         file.write("\n")
     monkeypatch.setattr(paths, "QUESTIONS", tmp_path)
     assert heldout.standing("holdout").unchanged is False
-    assert heldout_page.standing_table(["holdout"]).loc["holdout", "file"] == "CHANGED since"
+    assert heldout_standing.standing_table(["holdout"]).loc["holdout", "file"] == "CHANGED since"
 
 
 def test_the_best_condition_asks_a_model_and_never_the_user(found: Found) -> None:

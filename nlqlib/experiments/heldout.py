@@ -32,6 +32,9 @@ SETS = ("dev", "holdout", "adversarial")
 DEVELOPMENT = frozenset({"dev"})
 """Sets that prompts and rules may be tuned on. A set that was looked at before a prompt or a rule changed
 because of it belongs in here from then on."""
+READ: Mapping[str, int] = {"holdout": 1, "adversarial": 3}
+"""Questions of a held-out set, all answered wrongly until then, that were read before rules changed for what
+they show: they count as development, and the log of looks says so."""
 ASKS_BACK = frozenset({"clarifier"})
 """Conditions that may ask the user: their accuracy is never set beside that of the others."""
 GATES: Mapping[str, float] = {"holdout": 0.90, "adversarial": 0.85}
@@ -144,6 +147,8 @@ class Standing:
     name: str
     questions: int
     development: bool
+    read: int
+    """Of its questions, those that count as development although the set does not; see `READ`."""
     unchanged: bool | None
     """The file is the one whose hash was written down before any rule; `None`: no hash was written down."""
     looks: tuple[tuple[str, str], ...]
@@ -160,6 +165,7 @@ def standing(source: str) -> Standing:
         name=path.stem,
         questions=question_workload(source).n,
         development=path.stem in DEVELOPMENT,
+        read=READ.get(path.stem, 0),
         unchanged=None if written is None else written.strip("`") == now,
         looks=tuple((date, event) for date, _, _, event in found),
     )

@@ -37,33 +37,6 @@ def answers(frame: pd.DataFrame, study: Study, what: str, reading: str = "") -> 
     return captioned(frame, study, what, reading, plots.KIND_WORDS[study.target.tag])
 
 
-def standing_table(sets: Sequence[str]) -> pd.DataFrame:
-    """Which sets count as held out, and the log of looks that this rests on."""
-    found = [standing(source) for source in sets]
-    words = {None: "no hash was written down", True: "as written", False: "CHANGED since"}
-    table = {
-        one.name: {
-            "questions": one.questions,
-            "counts as": "development" if one.development else "held out",
-            "file": words[one.unchanged],
-            "looks": "; ".join(f"{date}: {event}" for date, event in one.looks) or "free to look at",
-        }
-        for one in found
-    }
-    return pd.DataFrame.from_dict(table, orient="index").rename_axis("set")
-
-
-def standing_sentence(sets: Sequence[str]) -> str:
-    """Development and held-out sets by name."""
-    found = [standing(source) for source in sets]
-    tuned = [one.name for one in found if one.development]
-    held = [one.name for one in found if not one.development]
-    return (
-        f"Development: {', '.join(tuned) or 'none'}. Held out: {', '.join(held) or 'none'}. "
-        "Whatever is chosen on this page is chosen on development questions."
-    )
-
-
 def conditions_table(found: Found) -> pd.DataFrame:
     """The article's columns for each set and forced condition, and harm, recall and failures."""
     return _by_set(found, _acted)
