@@ -1,5 +1,6 @@
 """The small warehouse that many tests share; the helpers beside the tests import by their own names."""
 
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,9 @@ from nlqlib.nlq.catalog import Catalog, load_catalog
 from nlqlib.nlq.warehouse import Warehouse, open_warehouse
 
 sys.path.insert(0, str(Path(__file__).parent))
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # a shell ignores it for what it starts in the background, and what tests interrupt would go on forever
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
