@@ -7,9 +7,11 @@ from nlqlib.analysis.evaluation import ANSWERED
 from nlqlib.artifact_record import Record, load_record
 from nlqlib.experiments.asking import read
 from nlqlib.experiments.conditions import Condition
-from nlqlib.experiments.judging import executor, judge
+from nlqlib.experiments.judging import Run, executor, judge
 from nlqlib.experiments.questions import Question, load_questions
 from nlqlib.nlq.catalog import Catalog, QuestionError, load_catalog
+from nlqlib.nlq.intent import Intent
+from nlqlib.nlq.sql import Result
 from nlqlib.nlq.warehouse import open_warehouse
 from nlqlib.records import Completion, Json
 
@@ -40,13 +42,30 @@ def _rejudged(path: Path, written: int, how: Condition, source: str) -> tuple[Js
     with open_warehouse() as warehouse:
         catalog = warehouse.lookups(load_catalog())
         known = _known(source, catalog)
-        run = executor(warehouse, catalog)
+        run = _remembered(executor(warehouse, catalog))
         return tuple(
             judge(read(known[row["question_id"]], (_completion(row),), how, catalog), how, catalog, run)
             if _same(row, known)
             else row
             for row in kept
         )
+
+
+@lru_cache(maxsize=1)
+def _results() -> dict[Intent, Result | None]:
+    """The rows of every intent executed so far: the warehouse is always the same, and so are most intents."""
+    return {}
+
+
+def _remembered(run: Run) -> Run:
+    known = _results()
+
+    def remembered(intent: Intent) -> Result | None:
+        if intent not in known:
+            known[intent] = run(intent)
+        return known[intent]
+
+    return remembered
 
 
 def _known(source: str, catalog: Catalog) -> dict[str, Question]:
