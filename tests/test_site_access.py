@@ -90,7 +90,7 @@ def shown(tab) -> list[str]:
 def test_the_front_page_is_about_the_users_endpoint_and_names_its_run(built):
     page = (built / "index.html").read_text("utf-8")
     assert "Target <strong>my-l4</strong>: what my-l4 is" in page and "2026-01-02 03:04 UTC" in page
-    assert "limited at 1, by the router" in page and "Not observable here: the queue." in page
+    assert "Limited at 1, by the router" in page and "Not observable here: the queue." in page
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if p != "search.html"])

@@ -105,13 +105,14 @@ def sweep(study: Study, plan: Plan, tell: Callable[[str], None] = lambda line: N
 
 def _pass(study: Study, plan: Plan, swept: Swept, repeat: int, tell: Callable[[str], None]) -> Swept:
     """`swept` and one more measurement of every level, as far as the endpoint answers."""
+    there = variant(study, replace(plan, seed=plan.seed + repeat))
     found = list(swept.records)
     order = pass_order(plan, repeat)
     for number, n in enumerate(order, start=1):
         sent = plan.sent(n, study.quick)
         tell(f"[{number}/{len(order)}] {n} in flight, {sent} requests")
         try:
-            found.append(_level(study, plan, n, sent, repeat))
+            found.append(_level(there, plan, n, sent, repeat))
         except (LoadError, TargetError) as error:
             if not found:
                 raise
@@ -179,10 +180,9 @@ def level_spec(study: Study, plan: Plan, concurrency: int, repeat: int = 0) -> S
 
 
 def _level(study: Study, plan: Plan, concurrency: int, sent: int, repeat: int) -> Record:
-    there = variant(study, replace(plan, seed=plan.seed + repeat))
-    asked = requests_of(there, plan)
-    spec = level_spec(there, plan, concurrency, repeat)
-    return there.point(spec, lambda: _measured(there, plan, concurrency, sent, asked[:sent], asked))
+    asked = requests_of(study, plan)
+    spec = level_spec(study, plan, concurrency, repeat)
+    return study.point(spec, lambda: _measured(study, plan, concurrency, sent, asked[:sent], asked))
 
 
 def _measured(study: Study, *how: Any) -> Measured:
