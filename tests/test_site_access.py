@@ -190,6 +190,8 @@ def test_axe_finds_nothing_serious_on_any_page(served, browser, scheme, pages):
     for path in pages:
         page.goto(served + path, wait_until="load")
         page.add_script_tag(path=str(script))
+        # a colour on its way from light to dark is judged as it will be
+        page.wait_for_function("document.getAnimations().every(a => a.playState !== 'running')")
         violations = page.evaluate("axe.run().then(r => r.violations)")
         told = [
             f"{v['id']} ({v['impact']}): {v['nodes'][0]['html'][:160]}"
