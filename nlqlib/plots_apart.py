@@ -10,7 +10,11 @@ from matplotlib.transforms import Bbox, ScaledTranslation
 STEP_PT = 3.0
 REACH_PT = 60.0
 """How far a label may be moved at most: farther away it would name something else."""
-PAD_PT = 0.5
+TOUCH_PX = 0.5
+"""Boxes that share less than this only touch."""
+GAP_PT = 0.5
+"""What a label that was moved keeps from the others."""
+ROUNDS = 3
 
 
 def part(fig: Figure) -> None:
@@ -19,6 +23,14 @@ def part(fig: Figure) -> None:
     A label of a horizontal line (its place along the line is free) moves along it, any other up or down.
     What stands first stays; a text that nothing within `REACH_PT` frees stays too.
     """
+    for _ in range(ROUNDS):
+        _part(fig)
+        fig.draw_without_rendering()  # moved labels change the layout, which moves the labels
+        if not overlapping(fig):
+            return
+
+
+def _part(fig: Figure) -> None:
     placed = [title.get_window_extent() for ax in fig.axes for title in _titles(ax)]
     for ax in fig.axes:
         for text in [t for t in ax.texts if t.get_text().strip() and t.get_visible()]:
@@ -48,8 +60,10 @@ def _settled(ax: Axes, text: Text, placed: Sequence[Bbox], fig: Figure) -> Bbox:
     box, px = _tight(text), fig.dpi / 72.0
     for dx, dy in _offsets(text.get_transform() == ax.get_yaxis_transform()):
         moved = box.translated(dx * px, dy * px)
-        if not any(_overlap(moved, other) for other in placed) and _inside(moved, fig):
-            if (dx, dy) != (0.0, 0.0) and not _move(text, dx, dy, fig):
+        stays = (dx, dy) == (0.0, 0.0)
+        apart = moved if stays else moved.padded(GAP_PT * px + TOUCH_PX)
+        if not any(_overlap(apart, other) for other in placed) and _inside(moved, fig):
+            if not stays and not _move(text, dx, dy, fig):
                 break
             return moved
     return box
@@ -83,10 +97,10 @@ def _tight(text: Text) -> Bbox:
 
 def _overlap(one: Bbox, other: Bbox) -> bool:
     return bool(
-        one.x0 < other.x1 - PAD_PT
-        and other.x0 < one.x1 - PAD_PT
-        and one.y0 < other.y1 - PAD_PT
-        and other.y0 < one.y1 - PAD_PT
+        one.x0 < other.x1 - TOUCH_PX
+        and other.x0 < one.x1 - TOUCH_PX
+        and one.y0 < other.y1 - TOUCH_PX
+        and other.y0 < one.y1 - TOUCH_PX
     )
 
 
