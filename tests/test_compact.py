@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from nlqlib.experiments import (
     compact_page,
     compact_saving_page,
 )
-from nlqlib.experiments.compact import Plan, evaluated, opened, planned, points, rotated, timing
+from nlqlib.experiments.compact import Plan, evaluated, opened, planned, points, rotated, timing, timings
 from nlqlib.experiments.output_contracts import FORMS
 from nlqlib.experiments.questions import load_questions
 from nlqlib.experiments.study import Study
@@ -82,8 +83,8 @@ def test_before_a_probe_the_plan_counts_on_every_form(tmp_path: Path) -> None:
 def test_the_quick_profile_sends_few_requests(tmp_path: Path) -> None:
     quick = {"sets": [], "n": 0, "n_timed": 0, "concurrency": 8, "flagged": ""}
     wanted = points(study_of(tmp_path, scripted(), "quick"), quick)
-    assert sum(spec.requests for _, spec in wanted) <= 70
-    assert {spec.name.split("-")[0] for _, spec in wanted} == {"probe", "dev", "timing"}
+    assert sum(spec.requests for _, spec in wanted) <= 120
+    assert {spec.name.split("-")[0] for _, spec in wanted} == {"probe", "dev", "holdout", "timing"}
 
 
 def test_the_form_with_a_server_flag_is_asked_of_a_server_of_its_own(tmp_path: Path) -> None:
@@ -93,7 +94,7 @@ def test_the_form_with_a_server_flag_is_asked_of_a_server_of_its_own(tmp_path: P
     assert list(found)[-2:] == ["server_flag", "guidance_flag"]
     assert compact_page.paired(found)["server_flag"][0].effect == "honoured"
     assert found["server_flag"].body["fingerprint"] != found["pretty"].body["fingerprint"]
-    assert study.run(compact._in_turn(study, plan)), "the first server answers again"
+    assert study.run(compact._in_turn(study, plan, "dev")), "the first server answers again"
 
 
 def test_each_form_comes_first_in_turn() -> None:
@@ -188,7 +189,28 @@ def test_on_the_twin_the_saving_is_what_the_tokens_foretell(twin: tuple[Study, P
     study, plan, timed = twin
     one = compact_saving_page.savings(timed, plan)["regex"]
     assert one.n == 4 and one.ratio == pytest.approx(1, abs=0.03)
-    assert "modelled" in compact_saving_page.savings_sentence(timed, plan, study)
+    assert "modelled" in compact_saving_page.savings_sentence({"dev": timed}, plan, study)
+
+
+def test_forms_are_timed_on_questions_that_tuned_nothing_too(twin: tuple[Study, Plan, Record]) -> None:
+    study, plan, timed = twin
+    both = replace(plan, sets=("dev", "holdout"), unheard={"holdout": ()})
+    found = timings(study, both)
+    assert list(found) == ["dev", "holdout"] and found["dev"].samples() == timed.samples()
+    table = compact_saving_page.latency_table(found, both)
+    assert list(table.index) == [(s, form) for s in ("dev", "holdout") for form in ("pretty", "regex")]
+    assert set(table["whole answers"]) == {"4 of 4"} and "—" not in set(table["p50 (s)"])
+    assert compact_saving_page.savings(found["holdout"], both)["regex"].ratio == pytest.approx(1, abs=0.03)
+    assert "Set holdout: at " in compact_saving_page.savings_sentence(found, both, study)
+
+
+def test_a_form_unheard_on_a_set_is_not_timed_there(twin: tuple[Study, Plan, Record]) -> None:
+    _, plan, _ = twin
+    lacking = replace(plan, sets=("holdout",), unheard={"holdout": ("regex",)})
+    assert lacking.timed_sets == ("dev", "holdout")
+    assert [form.name for form in lacking.timed_on("holdout")] == ["pretty"]
+    assert compact.timing_spec(lacking, "holdout").params["forms"] == ["pretty"]
+    assert compact.timing_spec(lacking).params["forms"] == ["pretty", "regex"]
 
 
 def test_the_twins_pace_is_the_articles(twin: tuple[Study, Plan, Record]) -> None:

@@ -30,9 +30,9 @@ from nlqlib.serving.twin_target import recordings
 
 MODULES = ("nlqlib.experiments.compact", *EVALUATION_MODULES)
 TIMED_SET = "dev"
+SETS = (TIMED_SET, "holdout")
 QUICK_N, QUICK_TIMED = 8, 4
 """Questions of each form, and of each timed one, where a token costs 0.03 to 0.14 s."""
-QUICK_SETS = ("dev",)
 Found = Mapping[str, Mapping[str, Record]]
 """Evaluations by set and form."""
 
@@ -56,6 +56,15 @@ class Plan:
         forms = [form for form in self.forms if form.name not in self.unheard.get(source, ())]
         return sorted(forms, key=lambda form: form.enforced == "server")
 
+    def timed_on(self, source: str) -> list[Form]:
+        """The forms timed on one set."""
+        return [form for form in self.timed if form.name not in self.unheard.get(source, ())]
+
+    @property
+    def timed_sets(self) -> tuple[str, ...]:
+        """The sets whose questions are timed, the tuned one first."""
+        return tuple(dict.fromkeys((TIMED_SET, *self.sets)))
+
 
 def planned(study: Study, params: Json, able: Sequence[str] | None = None) -> Plan:
     """What is compared under the notebook's `params` on a server that honours the forms `able`.
@@ -66,11 +75,10 @@ def planned(study: Study, params: Json, able: Sequence[str] | None = None) -> Pl
     forms = compared(PER_REQUEST if able is None else able, study.quick, flagged)
     at_once = [f for f in forms if f.enforced != "server"]
     timed = [f for f in at_once if not study.quick or f.prompt == PRETTY.prompt or f.name == "prompt_compact"]
-    sets = tuple(params["sets"]) or (QUICK_SETS if study.quick else ("dev", "holdout"))
+    sets = tuple(params["sets"]) or SETS
     n = int(params["n"]) or (QUICK_N if study.quick else 0)
     n_timed = int(params["n_timed"]) or (QUICK_TIMED if study.quick else len(load_questions(TIMED_SET)))
     unheard = {s: tuple(f.name for f in forms if not heard(study, s, f, n)) for s in {*sets, TIMED_SET}}
-    timed = [form for form in timed if form.name not in unheard[TIMED_SET]]
     return Plan(tuple(forms), sets, n, tuple(timed), n_timed, int(params["concurrency"]), unheard)
 
 
@@ -97,12 +105,13 @@ def form_spec(source: str, form: Form, plan: Plan) -> Spec:
     return Spec(name, params, MODULES, workload, "evaluation", workload.n, plan.concurrency)
 
 
-def timing_spec(plan: Plan) -> Spec:
-    """The timed pairs, as one point."""
-    workload = question_workload(TIMED_SET, plan.n_timed)
-    names = [form.name for form in plan.timed]
+def timing_spec(plan: Plan, source: str = TIMED_SET) -> Spec:
+    """The timed pairs of one set, as one point."""
+    workload = question_workload(source, min(plan.n_timed, len(load_questions(source))))
+    names = [form.name for form in plan.timed_on(source)]
     params: Json = {"forms": names, "concurrency": 1, "max_tokens": MAX_TOKENS}
-    return Spec("timing", params, MODULES, workload, requests=(workload.n + 1) * len(names))
+    name = "timing" if source == TIMED_SET else f"timing-{source}"
+    return Spec(name, params, MODULES, workload, requests=(workload.n + 1) * len(names))
 
 
 def points(study: Study, params: Json) -> list[tuple[Study, Spec]]:
@@ -114,7 +123,8 @@ def points(study: Study, params: Json) -> list[tuple[Study, Spec]]:
     plan = planned(study, params, honoured(findings(kept)) if kept else None)
     asked = [(source, form) for source in plan.sets for form in plan.on(source)]
     forms = [(at(study, form), form_spec(source, form, plan)) for source, form in asked]
-    return [(study, probe_spec()), *forms, (study, timing_spec(plan))]
+    timings = [(study, timing_spec(plan, source)) for source in plan.timed_sets]
+    return [(study, probe_spec()), *forms, *timings]
 
 
 def opened(study: Study, params: Json) -> tuple[Record, Plan]:
@@ -143,11 +153,16 @@ def _evaluated(study: Study, source: str, form: Form, plan: Plan) -> Record:
     return there.point(form_spec(source, form, plan), measure)
 
 
-def timing(study: Study, plan: Plan) -> Record:
+def timings(study: Study, plan: Plan) -> dict[str, Record]:
+    """The timed pairs of every set, that of `TIMED_SET` first."""
+    return {source: timing(study, plan, source) for source in plan.timed_sets}
+
+
+def timing(study: Study, plan: Plan, source: str = TIMED_SET) -> Record:
     """Every timed form of one question after the other, streamed, on warm prefixes."""
 
     def measure() -> Measured:
-        rows = study.run(_in_turn(study, plan))
+        rows = study.run(_in_turn(study, plan, source))
         pretty = [row for row in rows if row["form"] == PRETTY.name and row["outcome"] == "ok"]
         itl = pooled_itl(
             (row["decode_s"], row["output_tokens"]) for row in pretty if row["decode_s"] is not None
@@ -161,7 +176,7 @@ def timing(study: Study, plan: Plan) -> Record:
             samples=rows,
         )
 
-    return study.point(timing_spec(plan), measure)
+    return study.point(timing_spec(plan, source), measure)
 
 
 @contextmanager
@@ -176,18 +191,18 @@ def _served(study: Study, there: Study) -> Iterator[None]:
         yield
 
 
-async def _in_turn(study: Study, plan: Plan) -> list[Json]:
+async def _in_turn(study: Study, plan: Plan, source: str) -> list[Json]:
     """One row for each question and form; each form is warmed up once, and where they start rotates."""
-    questions = load_questions(TIMED_SET)[: plan.n_timed]
-    asked = {form.name: requests(questions, form.how, study.catalog) for form in plan.timed}
+    questions, forms = load_questions(source)[: plan.n_timed], plan.timed_on(source)
+    asked = {form.name: requests(questions, form.how, study.catalog) for form in forms}
     client = study.target.client("wire")
     rows = []
     try:
-        for form in plan.timed:  # its prompt and its grammar
+        for form in forms:  # its prompt and its grammar
             await client.complete(replace(asked[form.name][0], request_id="warm-up", max_tokens=1))
         with progress(len(questions), "question") as bar:
             for i, question in enumerate(questions):
-                for form in rotated(plan.timed, i):
+                for form in rotated(forms, i):
                     rows.append(await _timed(client, form, question.id, asked[form.name][i]))
                 bar.advance(question.id)
     finally:

@@ -1,6 +1,6 @@
 """How the page on output tokens shows what is saved: tokens × inter-token latency against time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -19,19 +19,27 @@ from nlqlib.experiments.study import Study
 def savings(timed: Record, plan: Plan, only: Sequence[Effect] = WHOLE) -> dict[str, Saving]:
     """What each timed form saves against the pretty one, over the pairs whose effect is in `only`."""
     first = timed_said(timed, PRETTY.name)
-    names = [form.name for form in plan.timed if form.name != PRETTY.name]
+    names = [name for name in _timed_forms(timed, plan) if name != PRETTY.name]
     return {name: saving(pairs(first, timed_said(timed, name)), itl_s(timed), only) for name in names}
 
 
-def savings_table(timed: Record, plan: Plan) -> pd.DataFrame:
+def _timed_forms(timed: Record, plan: Plan) -> list[str]:
+    """The forms that were timed on the set of `timed`."""
+    there = {row["form"] for row in timed.samples()}
+    return [form.name for form in plan.timed if form.name in there]
+
+
+def savings_table(timings: Mapping[str, Record], plan: Plan) -> pd.DataFrame:
     """Tokens saved × inter-token latency against the difference of latencies: honoured pairs, then all."""
-    rows = []
-    for over, only in (("honoured", ("honoured",)), ("all whole", WHOLE)):
-        found = savings(timed, plan, only)
-        rows += [
-            {"form": name, "pairs": f"{over} ({one.n})", **_saving_row(one)} for name, one in found.items()
-        ]
-    return pd.DataFrame(rows).sort_values("form", kind="stable").set_index(["form", "pairs"])
+    rows = [
+        {"set": source, "form": name, "pairs": f"{over} ({one.n})", **_saving_row(one)}
+        for source, timed in timings.items()
+        for over, only in (("honoured", ("honoured",)), ("all whole", WHOLE))
+        for name, one in savings(timed, plan, only).items()
+    ]
+    index = ["set", "form", "pairs"]
+    table = pd.DataFrame(rows, columns=None if rows else index)
+    return table.sort_values(["set", "form"], kind="stable").set_index(index)
 
 
 def _saving_row(one: Saving) -> dict[str, str]:
@@ -45,15 +53,19 @@ def _saving_row(one: Saving) -> dict[str, str]:
     }
 
 
-def savings_sentence(timed: Record, plan: Plan, study: Study) -> str:
-    """How well tokens × ITL foretells the saving."""
+def savings_sentence(timings: Mapping[str, Record], plan: Plan, study: Study) -> str:
+    """How well tokens × ITL foretells the saving on each set."""
+    return " ".join(f"Set {source}: {_foretells(timed, plan, study)}" for source, timed in timings.items())
+
+
+def _foretells(timed: Record, plan: Plan, study: Study) -> str:
     each = itl_s(timed)
     found = {name: one for name, one in savings(timed, plan).items() if one.ratio is not None}
     if each is None or not found:
-        return "No pair of whole, timed answers: nothing is foretold."
+        return "no pair of whole, timed answers, nothing is foretold."
     ratios = [one.ratio for one in found.values() if one.ratio is not None]
     return (
-        f"At {1000 * each:.1f} ms a token ({study.target.time_tag}; pretty answers, first token excluded) "
+        f"at {1000 * each:.1f} ms a token ({study.target.time_tag}; pretty answers, first token excluded) "
         f"the difference of latencies is {min(ratios):.2f} to {max(ratios):.2f} times what tokens foretell."
     )
 
@@ -84,7 +96,8 @@ def _foretold(both: Sequence[Pair], each_s: float) -> list[tuple[float, float]]:
 
 def _timed_pairs(timed: Record, plan: Plan) -> dict[str, list[Pair]]:
     first = timed_said(timed, PRETTY.name)
-    return {f.name: pairs(first, timed_said(timed, f.name)) for f in plan.timed if f.name != PRETTY.name}
+    others = [name for name in _timed_forms(timed, plan) if name != PRETTY.name]
+    return {name: pairs(first, timed_said(timed, name)) for name in others}
 
 
 def savings_alt(timed: Record, plan: Plan, study: Study) -> str:
@@ -99,10 +112,14 @@ def savings_alt(timed: Record, plan: Plan, study: Study) -> str:
     )
 
 
-def latency_table(timed: Record, plan: Plan) -> pd.DataFrame:
-    """Latency in turn of each timed form, whole answers alone."""
-    rows = {form.name: _latency_row(timed, form.name) for form in plan.timed}
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("form")
+def latency_table(timings: Mapping[str, Record], plan: Plan) -> pd.DataFrame:
+    """Latency in turn of each timed form on each set, whole answers alone."""
+    rows = [
+        {"set": source, "form": name, **_latency_row(timed, name)}
+        for source, timed in timings.items()
+        for name in _timed_forms(timed, plan)
+    ]
+    return pd.DataFrame(rows).set_index(["set", "form"])
 
 
 def _latency_row(timed: Record, form: str) -> dict[str, str]:
