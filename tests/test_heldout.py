@@ -126,6 +126,26 @@ def test_questions_that_rules_were_changed_for_are_not_called_held_out() -> None
     assert told.tolist()[0] == "development" and told["holdout"] == "held out, but for 1 of its questions"
 
 
+def test_how_many_questions_became_development_is_read_from_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "README.md").write_text(
+        "| date | set | SHA-256 | event | development from then on |\n|---|---|---|---|---|\n"
+        "| 2026-11-30 | holdout, adversarial | unchanged | totals only | — |\n"
+        "| 2026-12-01 | holdout, adversarial | unchanged | read, then rules changed | holdout 2 |\n"
+        "| 2026-12-02 | adversarial, holdout | unchanged | again | holdout 1, adversarial 4 |\n"
+    )
+    for name in heldout.SETS:
+        (tmp_path / f"{name}.jsonl").write_bytes((paths.QUESTIONS / f"{name}.jsonl").read_bytes())
+    monkeypatch.setattr(paths, "QUESTIONS", tmp_path)
+    assert [heldout.standing(name).read for name in heldout.SETS] == [0, 3, 4]
+    assert [date for date, _ in heldout.standing("holdout").looks] == [
+        "2026-11-30",
+        "2026-12-01",
+        "2026-12-02",
+    ]
+
+
 def test_a_changed_file_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("README.md", "holdout.jsonl"):
         (tmp_path / name).write_bytes((paths.QUESTIONS / name).read_bytes())

@@ -32,15 +32,12 @@ SETS = ("dev", "holdout", "adversarial")
 DEVELOPMENT = frozenset({"dev"})
 """Sets that prompts and rules may be tuned on. A set that was looked at before a prompt or a rule changed
 because of it belongs in here from then on."""
-READ: Mapping[str, int] = {"holdout": 1, "adversarial": 3}
-"""Questions of a held-out set, all answered wrongly until then, that were read before rules changed for what
-they show: they count as development, and the log of looks says so."""
 ASKS_BACK = frozenset({"clarifier"})
 """Conditions that may ask the user: their accuracy is never set beside that of the others."""
 GATES: Mapping[str, float] = {"holdout": 0.90, "adversarial": 0.85}
 """Final strict accuracy that we want of the best condition on each held-out set."""
 PRECISION_GATE = 0.95
-LOOK = re.compile(r"^\| *(\d{4}-\d\d-\d\d) *\| *([^|]+?) *\| *([^|]+?) *\| *(.+?) *\|$", re.MULTILINE)
+LOOK = re.compile(r"^\| *(\d{4}-\d\d-\d\d) *\|" + r" *([^|]+?) *\|" * 4 + "$", re.MULTILINE)
 
 Found = dict[str, dict[str, Record]]
 """The evaluations, by set and then by condition."""
@@ -148,7 +145,8 @@ class Standing:
     questions: int
     development: bool
     read: int
-    """Of its questions, those that count as development although the set does not; see `READ`."""
+    """Of its questions, those that count as development although the set does not: they were answered wrongly
+    and read before rules changed for what they show."""
     unchanged: bool | None
     """The file is the one whose hash was written down before any rule; `None`: no hash was written down."""
     looks: tuple[tuple[str, str], ...]
@@ -158,23 +156,45 @@ class Standing:
 def standing(source: str) -> Standing:
     """What the log of looks says about the set `source`."""
     path = set_path(source)
-    found = [look for look in looks() if path.stem in look[1]]
-    written = next((code for _, _, code, _ in found if "`" in code), None)
+    found = [look for look in looks() if path.stem in look.sets]
+    written = next((look.code for look in found if "`" in look.code), None)
     now = hashlib.sha256(path.read_bytes()).hexdigest()
     return Standing(
         name=path.stem,
         questions=question_workload(source).n,
         development=path.stem in DEVELOPMENT,
-        read=READ.get(path.stem, 0),
+        read=sum(look.development.get(path.stem, 0) for look in found),
         unchanged=None if written is None else written.strip("`") == now,
-        looks=tuple((date, event) for date, _, _, event in found),
+        looks=tuple((look.date, look.event) for look in found),
     )
 
 
-def looks() -> list[tuple[str, tuple[str, ...], str, str]]:
-    """The log of looks: date, sets, hash and event."""
+@dataclass(frozen=True)
+class Look:
+    """One line of the log of looks."""
+
+    date: str
+    sets: tuple[str, ...]
+    code: str
+    """SHA-256 of the file in backticks where it was written, else a word."""
+    event: str
+    development: Mapping[str, int]
+    """Questions of each set that count as development from then on."""
+
+
+def looks() -> list[Look]:
+    """The log of looks, in its order."""
     text = (paths.QUESTIONS / "README.md").read_text("utf-8")
-    return [(d, tuple(s.strip() for s in sets.split(",")), h, e) for d, sets, h, e in LOOK.findall(text)]
+    return [Look(date, _listed(sets), *rest, _counted(then)) for date, sets, *rest, then in LOOK.findall(text)]
+
+
+def _listed(cell: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in cell.split(","))
+
+
+def _counted(cell: str) -> dict[str, int]:
+    """`holdout 1, adversarial 3`, or a dash for none."""
+    return {name: int(n) for name, n in re.findall(r"(\w+) (\d+)", cell)}
 
 
 @dataclass(frozen=True)
@@ -244,6 +264,7 @@ __all__ = [
     "SETS",
     "Ceiling",
     "Found",
+    "Look",
     "Standing",
     "best",
     "ceiling",
