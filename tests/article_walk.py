@@ -21,6 +21,8 @@ NUMBER = re.compile(rf"\d+(?:,\d{{3}})*(?:\.\d+)?|\b(?:{'|'.join(WORDS)})\b", re
 UNITS = (("%", 0.01), (" percentage points", 0.01), (" ms", 0.001), ("K", 1000.0))
 
 Span = tuple[int, int]
+Holder = tuple[str, int, int, str]
+"""Who holds, from where to where, and the fragment or the pattern by which it was found."""
 
 
 def numbers(text: str) -> list[tuple[Span, float]]:
@@ -56,37 +58,42 @@ def places(text: str, quote: str) -> list[int]:
 def walk(text: str) -> Walk:
     """Holders of every number of `text`. A claim holds what it prints, an exclusion all in its fragments."""
     tokens = [span for span, _ in numbers(text)]
-    holders: dict[Span, list[str]] = defaultdict(list)
-    for name, low, high in [*_claimed(text), *_excluded(text)]:
+    held: dict[Span, list[str]] = defaultdict(list)
+    for name, low, high, _ in holders(text):
         for span in tokens:
             if low <= span[0] and span[1] <= high:
-                holders[span].append(name)
-    claimed = {s for s, names in holders.items() if names[0].startswith("claim")}
-    free = tuple(_around(text, s) for s in tokens if s not in holders)
-    double = tuple(f"{_around(text, s)}: {', '.join(n)}" for s, n in holders.items() if len(n) > 1)
-    return Walk(len(tokens), len(claimed), len(holders) - len(claimed), free, double)
+                held[span].append(name)
+    claimed = {s for s, names in held.items() if names[0].startswith("claim")}
+    free = tuple(_around(text, s) for s in tokens if s not in held)
+    double = tuple(f"{_around(text, s)}: {', '.join(n)}" for s, n in held.items() if len(n) > 1)
+    return Walk(len(tokens), len(claimed), len(held) - len(claimed), free, double)
 
 
-def _claimed(text: str) -> Iterator[tuple[str, int, int]]:
+def holders(text: str) -> list[Holder]:
+    """Every claim and exclusion with the places of `text` that it holds, claims first."""
+    return [*_claimed(text), *_excluded(text)]
+
+
+def _claimed(text: str) -> Iterator[Holder]:
     for c in claims():
         start = text.index(c.quote) + c.quote.index(c.printed)
-        yield f"claim {c.id}", start, start + len(c.printed)
+        yield f"claim {c.id}", start, start + len(c.printed), c.quote
         for quote in c.also:
             start = text.index(quote)
-            yield f"claim {c.id}, again", start, start + len(quote)
+            yield f"claim {c.id}, again", start, start + len(quote), quote
 
 
-def _excluded(text: str) -> Iterator[tuple[str, int, int]]:
-    mine = [span for _, *span in _claimed(text)]
+def _excluded(text: str) -> Iterator[Holder]:
+    mine = [(low, high) for _, low, high, _ in _claimed(text)]
     for e in exclusions():
-        spots = [(text.index(q), text.index(q) + len(q)) for q in e.quotes]
+        spots = [(text.index(q), text.index(q) + len(q), q) for q in e.quotes]
         if e.pattern:
-            spots += [m.span() for m in re.finditer(e.pattern, text)]
-        for low, high in spots:
+            spots += [(*m.span(), e.pattern) for m in re.finditer(e.pattern, text)]
+        for low, high, fragment in spots:
             for span, _ in numbers(text[low:high]):
                 at, end = low + span[0], low + span[1]
                 if e.pattern or not any(a <= at and end <= b for a, b in mine):
-                    yield f"exclusion {e.id}", at, end
+                    yield f"exclusion {e.id}", at, end, fragment
 
 
 def _around(text: str, span: Span) -> str:

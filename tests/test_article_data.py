@@ -1,13 +1,17 @@
 """The transcription: consistent in itself, and no number of the article left over.
 
-The article's text is not committed. Where `NLQLIB_ARTICLE` names it, every quote is looked up and every
-number of the text walked over; without it the same machinery runs on a text made of our own quotes.
+The article's text is not committed; a list of its numbers is, each with a hash of the words around it, and
+every one of them must have a holder. Where `NLQLIB_ARTICLE` names the text, every quote is looked up, every
+number walked over and the list compared; without it the same runs on a text made of our own quotes.
 """
 
 import os
+import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
+import article_numbers
 import article_walk
 import pytest
 
@@ -124,16 +128,33 @@ def test_each_quote_occurs_once_and_in_its_section():
 
 
 def test_no_number_of_the_article_is_left_over_or_held_twice(capsys):
-    text = article_text()
-    if text is None:
-        pytest.skip("the article's text is not committed: NLQLIB_ARTICLE=/path/to/article.txt runs this")
-    walk = article_walk.walk(text)
+    found = article_numbers.compare(article_numbers.listed())
     with capsys.disabled():
-        print(f"\n{walk.total} numbers: {walk.claimed} in {len(CLAIMS)} claims, ", end="")
-        print(f"{walk.excluded} in {len(exclusions())} exclusions, {len(walk.left_over)} left over")
-    assert walk.left_over == ()
-    assert walk.held_twice == ()
-    assert Coverage(walk.total, walk.claimed, walk.excluded) == coverage()
+        print(f"\n{found.total} numbers of the article: {found.claimed} in {len(CLAIMS)} claims, ", end="")
+        print(f"{found.excluded} in {len(exclusions())} exclusions, {len(found.left_over)} left over")
+    assert (found.left_over, found.held_twice, found.not_there) == ((), (), ())
+    assert Coverage(found.total, found.claimed, found.excluded) == coverage()
+
+
+def test_the_committed_list_is_that_of_the_text_and_tells_nothing_of_it_but_numbers():
+    text, committed = article_text(), article_numbers.listed()
+    assert text is None or (article_numbers.entries(text) == committed and walked(text) == ((), ()))
+    for number, hashed in committed:
+        assert article_walk.NUMBER.fullmatch(number)
+        assert re.fullmatch(r"[0-9a-f]{12}", hashed)
+
+
+def walked(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What the walk over the text itself finds: numbers nobody holds, numbers held twice."""
+    walk = article_walk.walk(text)
+    return walk.left_over, walk.held_twice
+
+
+def test_a_list_made_of_a_text_is_covered_exactly_where_the_walk_finds_holders():
+    text = text_of_quotes() + "\n\nserved 417 users on seven days"
+    found = article_numbers.compare(article_numbers.entries(text))
+    assert len(found.left_over) == len(article_walk.walk(text).left_over) > 1
+    assert {"417", "seven"} <= {number for number, _ in found.left_over}
 
 
 @pytest.mark.parametrize(
@@ -144,6 +165,30 @@ def test_a_claim_that_went_missing_would_be_noticed(gone, monkeypatch):
     held = len(article_walk.walk(text).left_over)
     monkeypatch.setattr(article_walk, "claims", lambda: tuple(c for c in CLAIMS if c.id != gone))
     assert len(article_walk.walk(text).left_over) > held
+
+
+@pytest.mark.parametrize("gone", ["dense.throughput.8", "saturation.tail"])
+def test_a_claim_that_went_missing_is_noticed_without_the_text(gone, monkeypatch):
+    monkeypatch.setattr(article_numbers, "claims", lambda: tuple(c for c in CLAIMS if c.id != gone))
+    assert article_numbers.compare(article_numbers.listed()).left_over
+
+
+def test_an_exclusion_that_went_missing_is_noticed_without_the_text(monkeypatch):
+    for gone in exclusions():
+        left = tuple(e for e in exclusions() if e is not gone)
+        with monkeypatch.context() as patch:
+            patch.setattr(article_numbers, "exclusions", lambda left=left: left)
+            assert article_numbers.compare(article_numbers.listed()).left_over, gone.id
+
+
+def test_a_claim_that_prints_another_number_or_quotes_other_words_is_noticed_without_the_text(monkeypatch):
+    of = claim("dense.throughput.8")
+    rest = [c for c in CLAIMS if c is not of]
+    for other in (replace(of, printed="7.77"), replace(of, quote=f"other words {of.printed}")):
+        with monkeypatch.context() as patch:
+            patch.setattr(article_numbers, "claims", lambda other=other: (*rest, other))
+            found = article_numbers.compare(article_numbers.listed())
+        assert found.left_over and found.not_there
 
 
 def test_the_walk_finds_a_number_nobody_holds():
