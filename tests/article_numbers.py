@@ -5,8 +5,8 @@ The text is not committed, this list is. With it a test can say anywhere that no
     python tests/article_numbers.py /path/to/article.txt
 
 writes `data/article/numbers.txt`. A number is hashed with the words around it as far as its claim or its
-exclusion quotes them, or with the pattern that leaves it out; one that nobody holds with its neighbours, which
-no fragment here has: the test then finds it left over.
+exclusion quotes them, or with the pattern that leaves it out. One that nobody holds is hashed with its
+neighbours, which no fragment here has: the test then finds it left over.
 """
 
 import hashlib
