@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 from nlqlib.analysis.stats import Interval
 from nlqlib.experiments.control_data import Direction
 from nlqlib.experiments.control_verdict import (
+    CONFIRMED,
     COUNTS,
     ONCE,
     PAIRED,
+    REJECTED,
     REPEATS,
     Change,
     Side,
@@ -59,7 +61,18 @@ def test_shares_get_newcombes_interval() -> None:
 def test_one_run_on_a_side_has_no_interval_and_says_so() -> None:
     found = change(repeats(1.0), repeats(2.0, 2.1))
     assert found.interval is None and found.share_interval is None and found.method == ONCE
-    assert judge(found, "up", 0.2) == ("confirmed", ONCE)
+    assert judge(found, "up", 0.2) == ("confirmed once", ONCE)
+    told, why = judge(found, "down", 0.2)
+    assert told == "rejected once" and ONCE in why
+
+
+@unhurried
+@given(before=positive, after=positive, least=st.floats(0.01, 0.9), direction=st.sampled_from(directions))
+def test_one_run_of_each_side_never_gets_the_verdict_that_repeats_get(
+    before: float, after: float, least: float, direction: Direction
+) -> None:
+    verdict, why = judge(change(repeats(before), repeats(after)), direction, least)
+    assert verdict in (REJECTED[1], CONFIRMED[1]) and ONCE in why
 
 
 def test_repeats_without_spread_have_an_interval_without_width() -> None:
@@ -77,8 +90,8 @@ def test_repeats_without_spread_have_an_interval_without_width() -> None:
         ((2.0, 2.1, 1.9), (1.0, 1.1, 0.9), "down", 0.2, "confirmed"),
         ((1.0, 1.001, 0.999), (1.0, 1.001, 0.999), "same", 0.1, "confirmed"),
         ((1.0, 1.001, 0.999), (1.05, 1.051, 1.049), "up", 0.2, "rejected"),
-        ((1.0, 2.0), (1.5, 2.5), "up", 0.2, "not observable here"),
-        ((1.0, 2.0), (1.5, 2.5), "same", 0.2, "not observable here"),
+        ((1.0, 2.0), (1.5, 2.5), "up", 0.2, "undecided"),
+        ((1.0, 2.0), (1.5, 2.5), "same", 0.2, "undecided"),
     ],
 )
 def test_a_prediction_is_confirmed_inside_rejected_outside_and_undecided_in_between(
@@ -126,6 +139,9 @@ def test_a_row_is_rejected_by_any_of_its_predictions() -> None:
     assert of_row(["confirmed", "rejected", "not observable here"]) == "rejected"
     assert of_row(["not observable here", "confirmed"]) == "confirmed"
     assert of_row(["holds by construction", "not observable here"]) == "holds by construction"
+    assert of_row(["confirmed", "rejected once"]) == "rejected once"
+    assert of_row(["undecided", "holds by construction", "confirmed once"]) == "confirmed once"
+    assert of_row(["not observable here", "holds by construction", "undecided"]) == "undecided"
     assert of_row([]) == "not observable here"
 
 
@@ -143,4 +159,4 @@ def test_pairs_none_of_which_changed_still_leave_room() -> None:
     found = paired([True] * 6 + [False] * 14, [True] * 6 + [False] * 14)
     assert found.by == 0 and found.interval is not None
     assert found.interval.low < -0.1 and found.interval.high > 0.1
-    assert judge(found, "up", 0.05)[0] == "not observable here"
+    assert judge(found, "up", 0.05)[0] == "undecided"

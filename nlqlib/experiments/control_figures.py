@@ -21,11 +21,14 @@ from nlqlib.experiments.study import Study
 
 LOOKS: Mapping[Verdict, tuple[str, str]] = {
     "rejected": (plots.PALETTE[1], "s"),
+    "rejected once": (plots.PALETTE[1], "s"),
     "confirmed": (plots.PALETTE[0], "o"),
+    "confirmed once": (plots.PALETTE[0], "o"),
+    "undecided": (plots.PALETTE[3], "^"),
     "holds by construction": (plots.GREY, "D"),
-    "not observable here": (plots.PALETTE[3], "^"),
+    "not observable here": (plots.GREY, "^"),
 }
-"""Colour and marker of a verdict."""
+"""Colour and marker of a verdict; one that was seen once has an open marker."""
 FORETOLD = "#D9D9D9"
 ROW_IN = 0.4
 LABEL_CHARS = 38
@@ -82,7 +85,8 @@ def _seen(ax: Axes, at: int, finding: Finding) -> None:
     if found:
         low, high = max(found.low, -1.1), min(found.high, 1.1)
         ax.hlines(at, low, high, color=colour, lw=2, zorder=3)
-    ax.plot([finding.change.share], [at], marker=marker, color=colour, ls="none", ms=7, zorder=4, mec="white")
+    edge: Any = {"mec": "white"} if found else {"mec": colour, "mfc": "white", "mew": 1.6}
+    ax.plot([finding.change.share], [at], marker=marker, color=colour, ls="none", ms=7, zorder=4, **edge)
 
 
 def _verdict(ax: Axes, at: int, finding: Finding | None) -> None:

@@ -8,11 +8,12 @@ import pandas as pd
 from nlqlib.artifacts import Record
 from nlqlib.experiments.control_data import Predicted, Row, digest, rows
 from nlqlib.experiments.control_observed import Finding, Outcome
-from nlqlib.experiments.control_verdict import ORDER, Verdict
+from nlqlib.experiments.control_verdict import CONFIRMED, ORDER, REJECTED, Verdict
 from nlqlib.experiments.study import Study
 from nlqlib.experiments.sweep_rows import told
 from nlqlib.records import Json
 
+UNDECIDED = "undecided: the interval reaches into what was foretold and out of it"
 WORDS = {True: "before the run", False: "after it: a check", None: "—"}
 
 
@@ -150,21 +151,30 @@ def tally(verdicts: Iterable[Verdict]) -> str:
 def map_sentence(found: Sequence[Outcome]) -> str:
     """How many rows and predictions came out how, and which were rejected."""
     every = findings(found)
-    lost = [f"{f.row.control}, {f.predicted.signal} ({f.why})" for f in every if f.verdict == "rejected"]
+    lost = [f"{f.row.control}, {f.predicted.signal} ({f.why})" for f in every if f.verdict in REJECTED]
     text = (
         f"Of {len(found)} rows: {tally(o.verdict for o in found)}. Of their {len(every)} predictions: "
         f"{tally(f.verdict for f in every)}."
     )
+    text += once_sentence(every)
     return f"{text} Rejected: {'; '.join(lost)}." if lost else f"{text} None was rejected."
 
 
+def once_sentence(every: Iterable[Finding]) -> str:
+    """How many verdicts rest on one run of each side; empty where none does."""
+    once = sum(f.verdict in (REJECTED[1], CONFIRMED[1]) for f in every)
+    return f" *Once*: {once} verdicts rest on one run of each side, without an interval." if once else ""
+
+
 def unseen_table(found: Iterable[Outcome]) -> pd.DataFrame:
-    """What is not observable here, by its reason, and which predictions it concerns."""
+    """What has neither been confirmed nor rejected here, by its reason, and which predictions it concerns."""
     why: dict[str, list[str]] = {}
     for outcome in found:
         if outcome.row.unobservable:
             why.setdefault(outcome.row.unobservable, []).append(outcome.row.control)
         for f in outcome.findings:
+            if f.verdict == "undecided":
+                why.setdefault(UNDECIDED, []).append(f"{f.row.control}: {f.predicted.signal}")
             if f.verdict == "not observable here":
                 why.setdefault(f.why, []).append(f"{f.row.control}: {f.predicted.signal}")
     shown_rows = [

@@ -2,20 +2,32 @@
 
 A change is taken as a share of the larger of both values, so that it lies between −1 (gone) and +1 (from
 nothing), and has a value where the smaller one is 0. A prediction names a region of such changes; it is
-confirmed when the whole interval lies inside, rejected when it lies outside, and undecided in between.
+confirmed when the whole interval lies inside, rejected when it lies outside, and undecided in between. Where
+each side was measured once there is no interval: such a verdict says *once*, and is never counted with those
+that repeats bear out.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from nlqlib.analysis.stats import Interval, difference, wilson
 from nlqlib.experiments.control_data import Direction
 
-Verdict = Literal["rejected", "confirmed", "holds by construction", "not observable here"]
-ORDER: tuple[Verdict, ...] = ("rejected", "confirmed", "holds by construction", "not observable here")
+Verdict = Literal[
+    "rejected",
+    "rejected once",
+    "confirmed",
+    "confirmed once",
+    "undecided",
+    "holds by construction",
+    "not observable here",
+]
+ORDER: tuple[Verdict, ...] = get_args(Verdict)
 """As they are shown: a rejected prediction is a finding."""
+REJECTED: tuple[Verdict, ...] = ("rejected", "rejected once")
+CONFIRMED: tuple[Verdict, ...] = ("confirmed", "confirmed once")
 ONCE = "one run each: no interval"
 REPEATS = "repeats, Welch"
 COUNTS = "counts, Newcombe"
@@ -107,15 +119,15 @@ def region(direction: Direction, least: float) -> Interval:
 
 
 def judge(seen: Change, direction: Direction, least: float) -> tuple[Verdict, str]:
-    """The verdict on a change, and why."""
-    inside = region(direction, least)
+    """The verdict on a change, and why; without an interval it is one of those that say *once*."""
+    inside, once = region(direction, least), seen.interval is None
     found = seen.share_interval or Interval(seen.share, seen.share)
     if inside.low <= found.low and found.high <= inside.high:
-        return "confirmed", "" if seen.interval else ONCE
+        return ("confirmed once", ONCE) if once else ("confirmed", "")
     if found.high < inside.low or inside.high < found.low:
-        return "rejected", _why(seen, direction, least)
-    return "not observable here", (
-        f"undecided: the interval {found.low:+.0%} to {found.high:+.0%} reaches into what was foretold and "
+        return ("rejected once" if once else "rejected"), _why(seen, direction, least)
+    return "undecided", (
+        f"the interval {found.low:+.0%} to {found.high:+.0%} reaches into what was foretold and "
         "out of it; more repeats or questions would narrow it"
     )
 
@@ -131,5 +143,5 @@ def _why(seen: Change, direction: Direction, least: float) -> str:
 
 
 def of_row(verdicts: Sequence[Verdict]) -> Verdict:
-    """The verdict on a row: rejected if any of its predictions is; else the first that any has."""
+    """The verdict on a row: rejected if any of its predictions is; else the first in `ORDER` that any has."""
     return next((v for v in ORDER if v in verdicts), "not observable here")
