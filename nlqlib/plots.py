@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from PIL import Image
 
-from nlqlib import plots_data, plots_labels, plots_points
+from nlqlib import plots_alt, plots_data, plots_labels, plots_points
 from nlqlib.plots_labels import label_lines
 
 Kind = Literal["measured", "modelled", "replayed"]
@@ -34,7 +34,7 @@ ARTICLE_LABEL = "article"
 NOTE_ID = "target-note"
 DPI = 144  # twice the CSS pixel grid of 72, so that figures are sharp on dense screens
 CSS_PX_PER_IN = 96
-MIN_ALT_CHARS = 30  # shorter cannot say what is drawn and its main number
+MIN_ALT_CHARS = plots_alt.MIN_ALT_CHARS
 KIND_WORDS = {"measured": "measured", "modelled": "modelled times", "replayed": "replayed answers"}
 
 STYLE: Any = {
@@ -254,15 +254,12 @@ def png(fig: Figure) -> bytes:
 def show(fig: Figure, alt: str, data: pd.DataFrame | None = None) -> None:
     """Display `fig` in the notebook with its alternative text, its numbers folded below, and clear it.
 
-    `alt` says what is drawn and its main number; shorter than `MIN_ALT_CHARS` raises `ValueError`. The
-    numbers are those of `data`, else the ones drawn.
+    `alt` says what is drawn and its main number, or that it is not observable; else `ValueError`. The numbers
+    are those of `data`, else the ones drawn.
     """
     alt = " ".join(alt.split())
-    if len(alt) < MIN_ALT_CHARS:
-        raise ValueError(
-            f"alt text of {len(alt)} characters: say what the figure shows and its main number "
-            f"(at least {MIN_ALT_CHARS} characters), for readers who cannot see it"
-        )
+    if wrong := plots_alt.problem(alt):
+        raise ValueError(wrong)
     if not any(ax.has_data() or ax.texts for ax in fig.axes):
         raise ValueError("the figure is empty: draw something before plots.show")
     image = base64.b64encode(png(fig)).decode("ascii")

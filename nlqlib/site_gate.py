@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nlqlib import paths
-from nlqlib.plots import MIN_ALT_CHARS
+from nlqlib import paths, plots_alt
 from nlqlib.site_reader import ANSI
 
 MAX_OUTPUT_BYTES = 500_000  # one output; a house figure is 30 to 150 kB in base64
@@ -133,8 +132,9 @@ def _figure_problems(cell: _Cell) -> Iterator[tuple[str, str]]:
         yield what, "run the notebook again in a kernel with IPython displays"
     for output, mime in images:
         alt = " ".join(str(output.get("metadata", {}).get(mime, {}).get("alt", "")).split())
-        if len(alt) < MIN_ALT_CHARS:
-            yield "a figure without alt text", "draw it with `plots.show(fig, alt=…)`"
+        if wrong := plots_alt.problem(alt):
+            told = f"a figure with {wrong}" if alt else "a figure without alt text"
+            yield told, "draw it with `plots.show(fig, alt=…)`"
 
 
 def _show_calls(source: str) -> int:

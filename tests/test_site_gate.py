@@ -17,6 +17,7 @@ REFUSED = {
     "one figure of two": (code(f"{SHOW}\n{SHOW}", figure()), "1 of 2 figures"),
     "no alt": (code(SHOW, figure(None)), "a figure without alt text"),
     "blank alt": (code(SHOW, figure("  \n ")), "a figure without alt text"),
+    "no number": (code(SHOW, figure("A figure of throughput over concurrency.")), "without a number"),
     "pyplot figure": (code("plt.plot(x)", figure(None)), "a figure without alt text"),
     "too large": (code("x", stream("x" * (MAX_OUTPUT_BYTES + 1))),
                   "output of 500,001 bytes, more than 500,000"),
