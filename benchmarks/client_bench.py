@@ -13,8 +13,9 @@ from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from benchmarks import clients, peers
-from benchmarks.client_bounds import CASES, bounds, bounds_table, table
+from benchmarks import capacity, clients, peers
+from benchmarks.capacity import Held
+from benchmarks.client_bounds import CASES, bounds, bounds_table, server_bounds, table
 from benchmarks.clients import BenchError, Cost, Tool
 from nlqlib import paths
 from nlqlib.artifacts import Measured, PointKey, Record, Store, source_digest
@@ -48,6 +49,10 @@ class Found:
 
     costs: list[Cost] = field(default_factory=list)
     not_run: list[NotRun] = field(default_factory=list)
+    server_rate: float | None = None
+    """Requests per second of the server when it is driven as hard as sockets allow."""
+    ladder: list[Held] = field(default_factory=list)
+    """What one process of our client holds of answers of one second; empty: not asked."""
 
 
 def peer_tools(wanted: Sequence[str], absent: list[NotRun]) -> Iterator[tuple[Tool, Sequence[Case]]]:
@@ -66,8 +71,9 @@ def peer_tools(wanted: Sequence[str], absent: list[NotRun]) -> Iterator[tuple[To
 
 
 def measure(cases: Sequence[Case], wanted: Sequence[str], tell: Tell) -> Found:
-    """Ours at every case, then each peer; of a peer that fails or is absent is said why."""
-    found = Found()
+    """Server, ladder, ours at every case, then each peer; of one that fails or is absent is said why."""
+    found = Found(server_rate=capacity.server_rate(), ladder=capacity.ladder())
+    tell(capacity_lines(found))
     with clients.fixed_server() as root:
         for concurrency, stream in cases:
             found.costs.append(clients.cost(clients.ours("wire"), root, concurrency, stream))
@@ -107,19 +113,30 @@ def _measured(found: Found) -> Measured:
 
 def _metrics(c: Cost) -> Iterator[Metric]:
     name = f"{c.tool}, {c.concurrency} in flight, {'streaming' if c.stream else 'plain'}"
-    yield Metric(f"achieved / ideal: {name}", "share", "mean", c.achieved, c.requests)
-    yield Metric(f"processor time: {name}", "s per 1,000 requests", "mean", c.cpu_s_per_1000, c.requests)
+    yield Metric(f"achieved / ideal: {name}", "share", "mean", c.achieved, c.requests, TAG)
+    yield Metric(
+        f"processor time: {name}", "s per 1,000 requests", "mean", c.cpu_s_per_1000, c.requests, "measured"
+    )
 
 
-def of_record(record: Record) -> list[Cost]:
-    """The costs that `record` holds."""
-    rows = record.body["results"]["costs"]
-    return [Cost(**row | {"client_limits": tuple(row["client_limits"])}) for row in rows]
+def capacity_lines(found: Found) -> str:
+    """What the server and one process of our client hold."""
+    most = capacity.largest_held(found.ladder)
+    held = "less than the first rung" if most is None else f"{most:,}"
+    rate = "not measured" if found.server_rate is None else f"{found.server_rate:,.0f} req/s"
+    return (
+        f"the server alone, driven without a pause: {rate}\n"
+        f"largest concurrency that one process of ours held, answers of {capacity.SLOW_S:g} s: {held}"
+    )
 
 
-def not_run(record: Record) -> list[NotRun]:
-    """The rows that `record` lacks, and why."""
-    return [NotRun(**row) for row in record.body["results"].get("not_run", ())]
+def of_record(record: Record) -> Found:
+    """What `record` holds."""
+    told = record.body["results"]
+    costs = [Cost(**row | {"client_limits": tuple(row["client_limits"])}) for row in told["costs"]]
+    absent = [NotRun(**row) for row in told.get("not_run", ())]
+    rungs = [Held(**row) for row in told.get("ladder", ())]
+    return Found(costs, absent, told.get("server_rate"), rungs)
 
 
 def _case(text: str) -> Case:
@@ -137,11 +154,12 @@ def main(argv: Sequence[str] | None = None, root: Path = paths.ARTIFACTS) -> int
     with redirect_stdout(sys.stderr):
         kept = keep(cases, [p for p in args.peers.split(",") if p], root, _tell)
     found = of_record(kept)
-    judged = bounds(found)
+    judged = [*server_bounds(found.server_rate), *bounds(found.costs)]
     if args.json:
-        print(json.dumps([asdict(c) for c in found], indent=1))
+        print(json.dumps(asdict(found), indent=1))
     else:
-        print("\n".join([table(found), *map(str, not_run(kept))]), bounds_table(judged), sep="\n\n")
+        lines = [capacity_lines(found), table(found.costs), *map(str, found.not_run)]
+        print("\n".join(lines), bounds_table(judged), sep="\n\n")
     return 0 if all(b.ok for b in judged) else 1
 
 

@@ -13,8 +13,10 @@ CPU_S = {(32, False): 0.08, (256, False): 0.07, (1024, False): 0.05, (32, True):
 FIRST_S = 0.3
 IN_FLIGHT = 0.02
 """Most by which the number in flight at once may differ between our count and the server's."""
-SERVER_CPU_S = 1.0 / 30.0
-"""Processor seconds of the server per 1,000 requests: so one core of it holds 30,000 requests a second."""
+SERVER_RATE = 30_000.0
+"""Requests per second that the server must hold, so that it is never the limit of a client."""
+SERVER_CPU_S = 1000.0 / SERVER_RATE
+"""Its processor seconds per 1,000 requests under each load, by which one core of it holds as many."""
 CASES = tuple(ACHIEVED)
 
 
@@ -26,6 +28,17 @@ class Bound:
     found: float | None
     bound: float
     ok: bool
+
+
+def server_bounds(rate: float | None) -> Iterator[Bound]:
+    """What the server must hold when it is driven without a pause; nothing where it was not."""
+    if rate is not None:
+        yield Bound(
+            "the server alone, thousand requests a second",
+            rate / 1000,
+            SERVER_RATE / 1000,
+            rate >= SERVER_RATE,
+        )
 
 
 def bounds(costs: Iterable[Cost]) -> list[Bound]:

@@ -30,10 +30,11 @@ async def load(url: str, kind: Any, concurrency: int, requests: int, stream: boo
         await client.aclose()
 
 
-def told(found: LoadRun, started_s: float) -> dict[str, Any]:
-    """What the run says of itself: in flight, failures, and whether the client was the limit."""
+def told(found: LoadRun, started_s: float, cpu_s: float) -> dict[str, Any]:
+    """What the run says of itself: in flight, failures, its processor time, and whether it was the limit."""
     return {
         "started_s": started_s,
+        "cpu_s": cpu_s,
         "ok": sum(c.outcome == "ok" for c in found.completions),
         "peak_in_flight": found.health.peak_in_flight,
         "client_limits": [rule.rule for rule in client_limits(found.rules())],
@@ -50,9 +51,9 @@ def main() -> int:
     parser.add_argument("--requests", type=int, required=True)
     parser.add_argument("--stream", action="store_true")
     args = parser.parse_args()
-    started_s = time.monotonic()
+    started_s, before_s = time.monotonic(), time.process_time()
     found = run(load(args.url, args.client, args.concurrency, args.requests, args.stream))
-    print(json.dumps(told(found, started_s)))
+    print(json.dumps(told(found, started_s, time.process_time() - before_s)))
     return 0
 
 

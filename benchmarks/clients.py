@@ -2,7 +2,8 @@
 
 A tool's load is judged by the *server's* clock and count, so that no tool is believed about itself: ideal is
 the time that waves of N answers of 50 ms take. Processor time is the difference between a long and a short
-run of the whole process, so that a tool's start-up is not held against it.
+run, so that a tool's start-up is not held against it: of the whole process, but of ours from the load's begin
+to its end, since the imports of two runs differ by more than a few thousand requests cost.
 """
 
 import json
@@ -137,14 +138,23 @@ def _waited(process: "subprocess.Popen[bytes]", limit_s: float) -> tuple[int, An
         time.sleep(0.02)
 
 
-def cost(tool: Tool, root: str, concurrency: int, stream: bool = False, waves: int = WAVES) -> Cost:
-    """Measure one tool at one concurrency."""
-    short, n = SHORT_WAVES * concurrency, waves * concurrency
+def cost(
+    tool: Tool,
+    root: str,
+    concurrency: int,
+    stream: bool = False,
+    waves: int = WAVES,
+    latency_s: float = LATENCY_S,
+    short: int = SHORT_WAVES,
+) -> Cost:
+    """Measure one tool at one concurrency, `waves` long and `short` waves, on answers of `latency_s`."""
+    short, n = short * concurrency, waves * concurrency
     little = ran(tool, root, concurrency, short, stream)
     long = ran(tool, root, concurrency, n, stream)
     short, n = little.server["requests"], long.server["requests"]
-    told = json.loads(long.said.splitlines()[-1]) if tool.ours else {}
-    achieved = math.ceil(n / concurrency) * LATENCY_S / long.server["span_s"]
+    told, before = (json.loads(r.said.splitlines()[-1]) if tool.ours else {} for r in (long, little))
+    used = told["cpu_s"] - before["cpu_s"] if tool.ours else long.cpu_s - little.cpu_s
+    achieved = math.ceil(n / concurrency) * latency_s / long.server["span_s"]
     named = client_is_limit(achieved, long.server["mean_in_flight"] / concurrency) if tool.ours else ()
     return Cost(
         tool=tool.name,
@@ -152,7 +162,7 @@ def cost(tool: Tool, root: str, concurrency: int, stream: bool = False, waves: i
         stream=stream,
         requests=n,
         achieved=achieved,
-        cpu_s_per_1000=1000 * (long.cpu_s - little.cpu_s) / (n - short),
+        cpu_s_per_1000=1000 * used / (n - short),
         server_in_flight=long.server["mean_in_flight"],
         server_peak=long.server["peak_in_flight"],
         server_cpu_s_per_1000=1000 * long.server_cpu_s / n,

@@ -56,8 +56,8 @@ def _measured(sizes: Sizes, over_socket: bool, tell: Tell) -> Measured:
 
 
 def _metrics(one: Speed) -> list[Metric]:
-    rate = Metric(one.name, "req/s", "best", one.requests_per_s)
-    ratio = Metric(one.name, "× real time", "best", one.times_real)
+    rate = Metric(one.name, "req/s", "best", one.requests_per_s, None, "measured")
+    ratio = Metric(one.name, "× real time", "best", one.times_real, None, "measured")
     return [rate] if one.times_real is None else [rate, ratio]
 
 

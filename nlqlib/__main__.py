@@ -18,6 +18,8 @@ from nlqlib import (
     commands_gateway,
     commands_meaning,
     commands_probe,
+    commands_record,
+    commands_sweep_arguments,
 )
 
 EPILOG = """examples:
@@ -126,10 +128,11 @@ def parser() -> argparse.ArgumentParser:
     commands_gateway.register(commands)
     _window(commands)
     _calibrate(commands)
-    _sweep(commands)
+    commands_sweep_arguments.register(commands)
     commands_diagnose_arguments.register(commands)
     commands_claims.register(commands)
     commands_probe.register(commands)
+    commands_record.register(commands)
     return top
 
 
@@ -157,16 +160,6 @@ def _engine(commands: Commands) -> None:
     serve.set_defaults(command=_serve)
     install = commands.add_parser("engine", help="install vLLM and its model into the cache")
     install.set_defaults(command=lambda a: _commands().install())
-    record = commands.add_parser("record", help="record a real model's answers for the twin to replay")
-    record.add_argument("--target", default="local", help="local (default) or a URL")
-    record.add_argument("--set", default="dev", help="question set, or a list of them (default: dev)")
-    record.add_argument("--condition", help="ways to ask: baseline,contrastive,planner, or all")
-    record.add_argument("--again", action="store_true", help="ask anew also for what is recorded")
-    record.add_argument("--contract", help="one output contract (default: each of the three recorded ones)")
-    record.add_argument("--concurrency", type=int, default=1, help="requests in flight (default: 1)")
-    record.set_defaults(
-        command=lambda a: _commands().record(a.target, a.set, a.contract, a.concurrency, a.condition, a.again)
-    )
 
 
 def _serve(args: argparse.Namespace) -> int:
@@ -228,50 +221,6 @@ def _run_calibrate(args: argparse.Namespace) -> int:
     from nlqlib import commands_calibrate
 
     return commands_calibrate.run(args.target, args.out, args.force, args.json)
-
-
-SWEEP_EXAMPLE = """example: python -m nlqlib sweep --target twin --concurrency 1,8
-prints
-  target twin (times modelled); answers synthetic; closed loop on a warm prefix
-
-   concurrency  repeat   n  ok failed X_run X_window p50_s p95_s mean_s running waiting validity
-             1       0 150 150      0 0.311    0.311 3.211 3.345  3.214     1.0     0.0     held
-             8       0 160 160      0 2.236    2.235 3.563 3.712  3.564     7.8     0.1     held
-X_run counts valid answers over the whole run, ramp and drain included; X_window in steady state alone."""
-
-
-def _sweep(commands: Commands) -> None:
-    command = commands.add_parser(
-        "sweep",
-        help="throughput and latency of a closed loop at each concurrency",
-        description="Throughput and latency of a closed loop at each concurrency.",
-        epilog=SWEEP_EXAMPLE,
-        formatter_class=argparse.RawTextHelpFormatter,
-    )
-    add = command.add_argument
-    add("--concurrency", default="1,8,16,32", help="requests in flight, as 1,8,16 (default: %(default)s)")
-    add(
-        "--requests",
-        type=int,
-        default=0,
-        help="of each level (default: 20 for each in flight, at least 150;\n"
-        "local: 2 for each, at least 4, of 16 tokens)",
-    )
-    add("--repeats", type=int, default=1, help="of each level, in one shuffled order (default: 1)")
-    add("--seed", type=int, default=0, help="of the order, and of the lengths the twin draws (default: 0)")
-    add("--words", choices=["synthetic", "recordings"], default="synthetic", help="of the twin's answers")
-    add("--out", metavar="DIR", help="keep the points as artifacts here, and reuse those that are there")
-    _target(command)
-    command.set_defaults(command=_run_sweep)
-
-
-def _run_sweep(args: argparse.Namespace) -> int:
-    from nlqlib import commands_sweep
-
-    return commands_sweep.run(
-        args.target, args.concurrency, args.requests, args.repeats,
-        seed=args.seed, words=args.words, out=args.out, as_json=args.json,
-    )  # fmt: skip
 
 
 def _target(command: argparse.ArgumentParser) -> None:

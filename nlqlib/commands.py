@@ -9,10 +9,12 @@ from typing import Any
 
 import pandas as pd
 
+from nlqlib.experiments import ablation_recordings, ablations
 from nlqlib.experiments.conditions import ASKINGS, Condition
 from nlqlib.experiments.plans import PLANS
 from nlqlib.experiments.recording import CONTRACTS as RECORDED_CONTRACTS
 from nlqlib.experiments.recording import asking, record_asking
+from nlqlib.experiments.study import Study
 from nlqlib.nlq.catalog import Catalog, load_catalog
 from nlqlib.nlq.form import BadJson
 from nlqlib.nlq.form import read_json as read_document
@@ -155,7 +157,11 @@ def record(
 
     `askings` names ways of asking (`baseline,contrastive,planner` or `all`); without them the baseline prompt
     is recorded under one output contract or all three. What is recorded already is kept, unless `again`.
+    `ablations` are the prompt's variants, always on the development questions: what is retained of them is
+    written down, and only what is missing is asked.
     """
+    if askings == "ablations":
+        return _record_ablations(target)
     names = list(ASKINGS) if askings == "all" else (askings or "").split(",")
     ways = [asking(name) for name in names if name] or [
         Condition(name, "baseline", name) for name in ((contract,) if contract else RECORDED_CONTRACTS)
@@ -165,6 +171,14 @@ def record(
             for how in ways:
                 path = record_asking(opened, source, how, concurrency, again)
                 print(f"recorded: {path.parent.name}/{path.name}", flush=True)
+    return 0
+
+
+def _record_ablations(target: str) -> int:
+    study = Study.open("13_heldout_semantics", target=target)
+    with closing(study.target):
+        for path in ablation_recordings.keep(ablations.evaluated(study), study.catalog):
+            print(f"recorded: {path.parent.name}/{path.name}", flush=True)
     return 0
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import client_bench, clients
-from benchmarks.client_bounds import OPENAI, WIRE, bounds, bounds_table, table
+from benchmarks import capacity, client_bench, clients
+from benchmarks.capacity import Held
+from benchmarks.client_bounds import OPENAI, WIRE, bounds, bounds_table, server_bounds, table
 from benchmarks.clients import BenchError, Cost, Tool, client_is_limit, fixed_server
 from benchmarks.fixed_server import Count, plain_answer, streamed_answer
 from nlqlib.artifact_record import load_records
@@ -16,7 +17,8 @@ from nlqlib.artifact_record import load_records
 ABSENT = client_bench.NotRun("guidellm", "it is not here")
 GOOD = Cost(WIRE, 32, False, 3200, 0.98, 0.06, 31.9, 32, 0.02, 32, 0.05)
 
-FOUND = client_bench.Found([GOOD], [ABSENT])
+RUNGS = [Held(1024, 0.99, 1024), Held(2048, 0.93, 2048), Held(4096, 0.71, 3900)]
+FOUND = client_bench.Found([GOOD], [ABSENT], 31_000.0, RUNGS)
 
 
 @pytest.fixture(scope="module")
@@ -123,10 +125,36 @@ def test_the_bench_is_kept_with_units_and_with_what_did_not_run(
 ) -> None:
     monkeypatch.setattr(client_bench, "measure", lambda cases, wanted, tell: FOUND)
     client_bench.main(["--peers", "", "--cases", "32"], root=tmp_path)
-    assert "guidellm: not run, because it is not here" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "guidellm: not run, because it is not here" in out
+    assert "held, answers of 1 s: 2,048" in out and "driven without a pause: 31,000 req/s" in out
     (record,) = load_records(tmp_path)
     assert record.body["kind"] == "bench" and record.body["status"] == "success"
     assert {m["unit"] for m in record.body["metrics"]} == {"share", "s per 1,000 requests"}
-    assert client_bench.of_record(record) == [GOOD]
-    assert client_bench.not_run(record) == FOUND.not_run
+    assert client_bench.of_record(record) == FOUND
     assert table([GOOD]).splitlines()[1].split()[:3] == ["nlqlib", "wire", "32"]
+
+
+def test_what_is_held_ends_at_the_first_rung_that_is_not() -> None:
+    assert [one.ok for one in RUNGS] == [True, True, False]
+    assert capacity.largest_held(RUNGS) == 2048
+    assert capacity.largest_held([Held(1024, None, None, "it failed")]) is None
+
+
+def test_a_climb_stops_where_nothing_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    def cost(tool: Tool, root: str, concurrency: int, **_: object) -> Cost:
+        if concurrency > 1024:
+            raise BenchError("too many open files")
+        return replace(GOOD, concurrency=concurrency, server_peak=concurrency)
+
+    monkeypatch.setattr(capacity, "cost", cost)
+    found = capacity.ladder((1024, 2048, 4096))
+    assert [(one.concurrency, one.ok, one.why) for one in found] == [
+        (1024, True, ""),
+        (2048, False, "too many open files"),
+    ]
+
+
+def test_the_server_is_driven_by_sockets_alone_and_judged_by_its_rate() -> None:
+    assert capacity.server_rate(connections=8, seconds=0.2) > 100
+    assert [b.ok for b in server_bounds(29_999.0)] == [False] and not list(server_bounds(None))
