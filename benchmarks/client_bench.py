@@ -113,7 +113,7 @@ def _measured(found: Found) -> Measured:
 
 def _metrics(c: Cost) -> Iterator[Metric]:
     name = f"{c.tool}, {c.concurrency} in flight, {'streaming' if c.stream else 'plain'}"
-    yield Metric(f"achieved / ideal: {name}", "share", "mean", c.achieved, c.requests, TAG)
+    yield Metric(f"achieved / ideal: {name}", "share", "mean", c.achieved, c.requests, "measured")
     yield Metric(
         f"processor time: {name}", "s per 1,000 requests", "mean", c.cpu_s_per_1000, c.requests, "measured"
     )

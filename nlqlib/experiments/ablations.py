@@ -6,6 +6,7 @@ Held-out questions are never asked here: a prompt chosen on them would be tuned 
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from nlqlib.artifacts import Measured, Record
 from nlqlib.experiments.ablation_variants import (
@@ -90,7 +91,7 @@ def specs(study: Study) -> list[Spec]:
 
 def evaluated(study: Study) -> dict[str, Record]:
     """Every variant on the development questions, by name: retained already, or asked now."""
-    return {v.name: study.point(spec(study, v), lambda v=v: _measure(study, v)) for v in heard(study)}
+    return {v.name: study.point(spec(study, v), partial(_measure, study, v)) for v in heard(study)}
 
 
 def _measure(study: Study, variant: Variant) -> Measured:
