@@ -2,19 +2,30 @@
 
 import asyncio
 import json
+import re
+import shlex
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from fake_behaviours import Raw
 from fake_server import FakeServer, serve
 from test_heldout import four, ranking_model
 
+from nlqlib import paths, run_settings
 from nlqlib.analysis.cost import TokenPrices
 from nlqlib.artifacts import Record, Store
-from nlqlib.experiments import candidates, candidates_notes, candidates_page
+from nlqlib.experiments import (
+    candidates,
+    candidates_figures,
+    candidates_notes,
+    candidates_page,
+    candidates_paired,
+    heldout_sets,
+)
 from nlqlib.experiments import journal as journals
 from nlqlib.experiments.candidates import Candidate, CandidateError, Measurements
 from nlqlib.experiments.conditions import requests
@@ -22,10 +33,11 @@ from nlqlib.experiments.questions import load_questions
 from nlqlib.experiments.study import Study
 from nlqlib.nlq.catalog import load_catalog
 from nlqlib.nlq.intent import wire_schema
+from nlqlib.notebook_params import declared, pairs, passed
 from nlqlib.records import Completion
 from nlqlib.serving import hosted
 from nlqlib.serving.client import make_client
-from nlqlib.serving.target import TargetError
+from nlqlib.serving.target import TargetError, open_target
 
 KNOWN = candidates.load()
 SERVICES = list(dict.fromkeys(c.service for c in KNOWN))
@@ -125,14 +137,18 @@ def place() -> Iterator[tuple[FakeServer, str]]:
 
 
 def captured(
-    candidate: Candidate, place: tuple[FakeServer, str], answer: Any, monkeypatch: pytest.MonkeyPatch
+    candidate: Candidate,
+    place: tuple[FakeServer, str],
+    answer: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    below: str = "/v1",
 ) -> tuple[Any, Completion]:
     """The request that arrives for the first development question, and what is made of `answer`."""
     server, root = place
     server.behaviours = answer
     server.seen.clear()
     monkeypatch.setenv(candidate.service.key_env or "", "a-key")
-    there = replace(candidate.service, url=f"{root}/v1").connection()
+    there = replace(candidate.service, url=f"{root}{below}").connection()
     [first] = requests(load_questions("dev")[:1], candidate.condition, load_catalog())
 
     async def ask() -> Completion:
@@ -201,6 +217,70 @@ def test_bedrock_is_asked_in_its_own_protocol(name: str) -> None:
     app = candidate.service.connection().app
     assert app.address.startswith("https://bedrock-runtime.us-east-1.amazonaws.com/model/us.anthropic.")
     assert app.address.endswith("-v1%3A0/converse")
+
+
+@dataclass
+class Bedrock(FakeServer):
+    """The fault-injecting server, at Bedrock's address; keeps each path as it came, still quoted."""
+
+    addresses: list[str] = field(default_factory=list)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope["path"].endswith("/converse"):
+            self.addresses.append(scope["raw_path"].decode())
+            await self._chat(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
+@pytest.fixture(scope="module")
+def bedrock() -> Iterator[tuple[FakeServer, str]]:
+    server = Bedrock(api_key="a-key")
+    with serve(server) as root:
+        yield server, root
+
+
+@pytest.mark.parametrize("name", ["Haiku class, Bedrock", "Sonnet class, Bedrock"])
+def test_what_reaches_bedrock_has_its_path_its_bearer_and_its_body(
+    name: str, bedrock: tuple[Bedrock, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, _ = bedrock
+    seen, done = captured(by_name(name), bedrock, Raw((json.dumps(CONVERSED).encode(),)), monkeypatch, "")
+    model = by_name(name).service.model or ""
+    assert server.addresses[-1] == f"/model/{quote(model, safe='')}/converse"
+    assert "%3A0" in server.addresses[-1], "the colon of the model's name is quoted"
+    assert seen.headers["authorization"] == "Bearer a-key"
+    [first] = requests(load_questions("dev")[:1], by_name(name).condition, load_catalog())
+    assert seen.body == json.loads(json.dumps(hosted.converse_body(first.body(model))))
+    assert (done.outcome, done.text, done.finish_reason) == ("ok", '{"a": 1}', "stop")
+    assert (done.prompt_tokens, done.cached_tokens, done.output_tokens) == (9, 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        (Raw((b'{"message": "Too many requests"}',), status=429, headers=(("retry-after", "2"),)), 429),
+        (Raw((b'{"message": "model is not ready"}',), status=424), 424),
+        (Raw((b'{"message": "internal"}',), status=500), 500),
+        (Raw((b'{"output": {}}',)), 502),
+        (Raw((b"<html>",), content_type="text/html"), 502),
+    ],
+)
+def test_errors_of_bedrock_stay_what_they_are_and_never_hold_the_key(
+    answer: Raw, status: int, bedrock: tuple[Bedrock, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, done = captured(by_name("Haiku class, Bedrock"), bedrock, answer, monkeypatch, "")
+    assert done.http_status == status and done.text is None
+    assert "a-key" not in repr(done)
+
+
+def test_a_wrong_key_is_refused_by_bedrock_and_is_no_answer(
+    bedrock: tuple[Bedrock, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, _ = bedrock
+    monkeypatch.setattr(server, "api_key", "another")
+    _, done = captured(by_name("Sonnet class, Bedrock"), bedrock, FakeServer().behaviours, monkeypatch, "")
+    assert done.http_status == 401 and not done.ok
 
 
 def test_an_answer_of_bedrock_is_read_with_its_tokens() -> None:
@@ -282,6 +362,72 @@ def test_what_nobody_measured_is_said_and_is_no_number(measured: tuple[Study, Me
     assert "qwen-3b" in told and "here" not in told.split(":")[1].split(".")[0]
 
 
+def test_the_command_that_measures_a_service_is_read_as_it_is_meant(
+    measured: tuple[Study, Measurements, int], tmp_path: Path
+) -> None:
+    told = candidates_notes.missing_sentence(measured[1], KNOWN)
+    [command] = re.findall(r"`(make [^`]+)`", told)
+    program, goal, setting = shlex.split(command)
+    assert (program, goal) == ("make", "reproduce") and setting.startswith("PARAMS=")
+    # make hands $(PARAMS) to a shell, which splits it once more
+    settings = run_settings.parse("reproduce", shlex.split(setting.removeprefix("PARAMS=")), {})
+    assert settings.notebooks == ("14",)
+    [notebook] = paths.NOTEBOOKS.glob("14_*.ipynb")
+    known = {notebook.stem: declared(notebook)}
+    [service] = passed(pairs(settings.params), known)[notebook.stem]["run"]
+    assert service in {s.name for s in SERVICES}
+    assert {c.service.name for c in candidates.chosen(KNOWN, [service])} == {"here", service}
+
+
+def test_candidates_are_compared_pairwise_with_holm_over_all_of_a_set(
+    measured: tuple[Study, Measurements, int],
+) -> None:
+    _, found, _ = measured
+    table = candidates_paired.paired_table(found, KNOWN)
+    # of four questions the model alone has none right, the guardrail one, cues and planner all
+    assert table.index.tolist() == [("dev", n) for n in ("1.5B + guardrail", "1.5B + cues", "1.5B planner")]
+    assert set(table["against"]) == {"1.5B"} and set(table["both answered"]) == {4}
+    assert table["right only here"].tolist() == [1, 4, 4]
+    assert table["p (exact McNemar)"].tolist() == ["1", "0.12", "0.12"]  # 2 · 0.5⁴ = 0.125
+    assert table["p (Holm)"].tolist() == ["1", "0.38", "0.38"]  # three tests: 3 · 0.125
+    assert candidates_paired.paired_sentence(found, KNOWN).endswith("on dev: none.")
+    assert "nothing can be compared" in candidates_paired.paired_sentence({"dev": {}}, KNOWN)
+
+
+def test_a_set_of_which_nobody_was_asked_is_shown_as_not_measured(
+    measured: tuple[Study, Measurements, int],
+) -> None:
+    _, found, _ = measured
+    both: Measurements = {**found, "unseen": dict.fromkeys(found["dev"])}
+    assert candidates.unheard_sets(both) == [] and candidates.answered(both) == both
+
+
+def test_a_set_that_the_twin_cannot_replay_is_left_out_and_named(tmp_path: Path) -> None:
+    study = Study(candidates.NOTEBOOK, open_target("twin"), "full", "openai", Store(tmp_path))
+    mine = tmp_path / "unseen.jsonl"
+    lines = (paths.QUESTIONS / "dev.jsonl").read_bytes().splitlines()[:2]
+    mine.write_bytes(b"\n".join(line.replace(b'"question": "', b'"question": "so, ') for line in lines))
+    asked = candidates.evaluated(study, KNOWN, [str(four(tmp_path)), str(mine)], [], 2)
+    assert candidates.unheard_sets(asked) == ["unseen"]
+    assert list(candidates.answered(asked)) == ["dev"]
+    assert "Left out, since nothing of it was answered here: unseen" in candidates_notes.missing_sentence(
+        asked, KNOWN
+    )
+
+
+def test_figures_show_a_held_out_set_where_one_was_answered(
+    measured: tuple[Study, Measurements, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, found, _ = measured
+    both: Measurements = {"dev": found["dev"], "holdout": found["dev"], "unseen": found["dev"]}
+    assert candidates_figures.figured({"dev": found["dev"]}) == "dev"
+    assert candidates_figures.figured({"dev": found["dev"], "holdout": found["dev"]}) == "holdout"
+    assert candidates_figures.figured(both, "dev") == "dev", "what was asked for goes first"
+    held = replace(heldout_sets.standing("holdout"), name="unseen", since=None, unchanged=True)
+    monkeypatch.setattr(candidates_figures, "standings", lambda sets: {"unseen": held})
+    assert candidates_figures.figured(both) == "unseen"
+
+
 def test_a_candidate_that_asks_back_stands_apart(measured: tuple[Study, Measurements, int]) -> None:
     study, found, _ = measured
     table = candidates_page.candidates_table(found, KNOWN, study)
@@ -290,7 +436,7 @@ def test_a_candidate_that_asks_back_stands_apart(measured: tuple[Study, Measurem
         *("1.5B clarifier", "3B clarifier")
     }
     for axis in ("seconds", "cost"):
-        points = candidates_page.figure_points(found, KNOWN, study, "dev", axis)
+        points = candidates_figures.figure_points(found, KNOWN, study, "dev", axis)
         assert "1.5B clarifier" not in {p.name for p in points}
 
 
@@ -323,13 +469,15 @@ def test_a_machine_that_is_not_the_one_priced_has_no_cost(measured: tuple[Study,
 
 def test_figures_hold_both_intervals_and_the_gate(measured: tuple[Study, Measurements, int]) -> None:
     study, found, _ = measured
-    points = candidates_page.figure_points(found, KNOWN, study, "dev", "seconds")
+    points = candidates_figures.figure_points(found, KNOWN, study, "dev", "seconds")
     assert {p.name for p in points} == {"1.5B", "1.5B + guardrail", "1.5B + cues", "1.5B planner"}
     assert all(p.low <= p.y <= p.high and p.x_interval for p in points)
-    figure = candidates_page.trade_figure(found, KNOWN, study, "dev", "seconds")
+    figure = candidates_figures.trade_figure(found, KNOWN, study, "dev", "seconds")
     assert "the article's gate" in {t.get_text() for t in figure.axes[0].texts}
-    assert "1.5B + cues 100%" in candidates_page.trade_alt(found, KNOWN, study, "dev", "seconds")
-    assert "1.5B + cues (100%)" in candidates_page.gate_sentence(found, KNOWN, study, "dev")
+    alt = candidates_figures.trade_alt(found, KNOWN, study, "dev", "seconds")
+    assert "1.5B + cues 100%" in alt and alt.startswith("Share of dev (development) right")
+    told = candidates_page.gate_sentence(found, KNOWN, study, "dev")
+    assert "1.5B + cues (100%)" in told and told.startswith("On dev (development) these reach 90%")
 
 
 def test_the_articles_range_and_gate_stand_beside_ours(measured: tuple[Study, Measurements, int]) -> None:
@@ -361,6 +509,6 @@ def test_a_named_service_is_asked_and_its_points_carry_its_name(
 
 
 def test_points_in_one_place_are_drawn_once_under_all_their_names() -> None:
-    one = candidates_page.Point("a", 1.0, None, 0.5, 0.4, 0.6)
-    drawn = candidates_page._together([one, replace(one, name="b"), replace(one, name="c", y=0.7)])
+    one = candidates_figures.Point("a", 1.0, None, 0.5, 0.4, 0.6)
+    drawn = candidates_figures._together([one, replace(one, name="b"), replace(one, name="c", y=0.7)])
     assert [p.name for p in drawn] == ["a = b", "c"]

@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nlqlib.analysis.cost import TokenPrices, cost_per_1000, hosted_cost, machine_cost, token_cost
+from nlqlib.analysis.cost import (
+    Counts,
+    TokenPrices,
+    cost_per_1000,
+    hosted_cost,
+    loop_cost,
+    machine_cost,
+    per_1000,
+    token_cost,
+)
 from nlqlib.records import Completion
 
 PRICES = TokenPrices(input=1.0, output=5.0, cached_input=0.1)
@@ -44,6 +53,29 @@ def test_replicas_multiply_the_price():
 def test_cached_tokens_have_their_own_price():
     assert token_cost(used(cached=3296), PRICES) == pytest.approx((4 + 329.6 + 575) / 1e6)
     assert token_cost(used(cached=3296), TokenPrices(1.0, 5.0)) == pytest.approx((3300 + 575) / 1e6)
+
+
+def test_counts_that_were_kept_cost_what_the_request_did():
+    done = used(cached=3296)
+    kept = Counts(done.prompt_tokens, done.cached_tokens, done.output_tokens)
+    assert token_cost(kept, PRICES) == token_cost(done, PRICES)
+
+
+@given(st.floats(0.1, 100), st.integers(1, 256), st.floats(0.01, 100))
+def test_in_a_closed_loop_the_price_is_that_of_its_rate_by_littles_law(seconds, in_flight, price):
+    rate = in_flight / seconds
+    assert 1000 * loop_cost(seconds, in_flight, price) == pytest.approx(cost_per_1000(rate, price))
+
+
+def test_a_loop_without_requests_is_refused():
+    with pytest.raises(ValueError, match="at least one request"):
+        loop_cost(1.0, 0, 1.0)
+
+
+def test_what_was_billed_and_failed_is_paid_by_the_answers_and_an_answer_without_a_price_has_none():
+    assert per_1000([(True, 0.002), (False, 0.001), (False, None)]) == pytest.approx(3.0)
+    assert per_1000([(True, 0.002), (True, None)]) is None
+    assert per_1000([(False, 0.001)]) is None and per_1000([]) is None
 
 
 def test_unreported_tokens_leave_the_price_missing():

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +15,20 @@ from nlqlib.artifacts import Store
 from nlqlib.experiments import (
     heldout,
     heldout_article,
+    heldout_chosen,
     heldout_detail,
     heldout_page,
-    heldout_standing,
+    heldout_sets,
 )
 from nlqlib.experiments import journal as journals
 from nlqlib.experiments.captions import captioned
 from nlqlib.experiments.conditions import ASKINGS
+from nlqlib.experiments.heard import KINDS
 from nlqlib.experiments.heldout import Found
 from nlqlib.experiments.questions import load_questions
 from nlqlib.experiments.recording import asking, record_asking
 from nlqlib.experiments.study import Study
-from nlqlib.nlq.catalog import load_catalog
+from nlqlib.nlq.catalog import QuestionError, load_catalog
 from nlqlib.serving import twin_target
 from nlqlib.serving.target import open_target
 
@@ -111,51 +114,6 @@ def test_the_plan_counts_what_really_goes_out(tmp_path: Path, monkeypatch: pytes
 # --- what is held out, and what is chosen ---
 
 
-def test_the_sets_that_are_held_out_are_the_files_whose_hash_was_written_down() -> None:
-    found = {name: heldout.standing(name) for name in heldout.SETS}
-    assert [found[n].development for n in heldout.SETS] == [True, False, False]
-    assert found["dev"].unchanged is None
-    assert found["holdout"].unchanged and found["adversarial"].unchanged
-    assert all(found[n].looks for n in ("holdout", "adversarial")), "every look is logged"
-
-
-def test_questions_that_rules_were_changed_for_are_not_called_held_out() -> None:
-    said = heldout_standing.standing_sentence(heldout.SETS)
-    assert "Not held out any more are 1 of 60 in holdout and 3 of 45 in adversarial" in said
-    told = heldout_standing.standing_table(heldout.SETS)["counts as"]
-    assert told.tolist()[0] == "development" and told["holdout"] == "held out, but for 1 of its questions"
-
-
-def test_how_many_questions_became_development_is_read_from_the_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "README.md").write_text(
-        "| date | set | SHA-256 | event | development from then on |\n|---|---|---|---|---|\n"
-        "| 2026-11-30 | holdout, adversarial | unchanged | totals only | — |\n"
-        "| 2026-12-01 | holdout, adversarial | unchanged | read, then rules changed | holdout 2 |\n"
-        "| 2026-12-02 | adversarial, holdout | unchanged | again | holdout 1, adversarial 4 |\n"
-    )
-    for name in heldout.SETS:
-        (tmp_path / f"{name}.jsonl").write_bytes((paths.QUESTIONS / f"{name}.jsonl").read_bytes())
-    monkeypatch.setattr(paths, "QUESTIONS", tmp_path)
-    assert [heldout.standing(name).read for name in heldout.SETS] == [0, 3, 4]
-    assert [date for date, _ in heldout.standing("holdout").looks] == [
-        "2026-11-30",
-        "2026-12-01",
-        "2026-12-02",
-    ]
-
-
-def test_a_changed_file_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("README.md", "holdout.jsonl"):
-        (tmp_path / name).write_bytes((paths.QUESTIONS / name).read_bytes())
-    with (tmp_path / "holdout.jsonl").open("a", encoding="utf-8") as file:
-        file.write("\n")
-    monkeypatch.setattr(paths, "QUESTIONS", tmp_path)
-    assert heldout.standing("holdout").unchanged is False
-    assert heldout_standing.standing_table(["holdout"]).loc["holdout", "file"] == "CHANGED since"
-
-
 def test_the_best_condition_asks_a_model_and_never_the_user(found: Found) -> None:
     best = heldout.best(found)
     assert best in {"cues", "contrastive_cues", "planner"}
@@ -227,7 +185,7 @@ def test_confusion_counts_every_answer_once(found: Found, study: Study) -> None:
     raw = heldout_detail.confusion(found["dev"]["baseline"], "raw")
     assert raw["top_n_by_metric"].sum() == raw.to_numpy().sum() == 4
     final = heldout_detail.confusion(found["dev"]["cues"], "final")
-    assert sum(final.loc[k, k] for k in heldout_detail.KINDS) == 4
+    assert sum(final.loc[k, k] for k in KINDS) == 4
     figure = heldout_detail.confusion_figure(found, study, "baseline", "raw")
     assert [t.get_text() for t in figure.axes[0].texts].count("0") == 6
     assert "2 breakdowns ranked" in heldout_detail.confusion_alt(found, study, "baseline", "raw")
@@ -257,14 +215,18 @@ def test_a_long_table_is_folded_and_a_short_one_is_not(study: Study) -> None:
     assert "details" not in heldout_detail.Folded(short)._repr_html_()
 
 
-def test_what_was_never_recorded_is_named_with_its_command_and_is_no_answer(study: Study) -> None:
+def test_what_was_never_recorded_is_named_with_its_command_and_is_no_answer(
+    study: Study, tmp_path: Path
+) -> None:
+    study = replace(study, store=Store(tmp_path))  # a set of the same name replaces that of `found`
     unrecorded = heldout.evaluated(study, ["dev", "adversarial"], "baseline,cues,rules_only", 2)
     table = heldout_page.conditions_table(unrecorded)
     some, none = table.loc[("dev", "baseline")], table.loc[("adversarial", "cues")]
     assert (some["failed requests"], some["final strict"].endswith("of 4")) == (16, True)
     assert (none["raw strict"], none["final strict"], none["failed requests"]) == (*["not recorded"] * 2, 45)
     told = heldout_page.failures_sentence(unrecorded)
-    assert told.startswith("Not recorded: baseline on dev, adversarial;") and "rules_only" not in told
+    assert "Not recorded: baseline on dev, adversarial;" in told and "rules_only" not in told
+    assert told.startswith("Left out, since nothing of it was answered here: adversarial.")
     assert "record --set dev,adversarial --condition baseline" in told
     assert plots.png(heldout_page.accuracy_figure(unrecorded, study)).startswith(b"\x89PNG")
     assert heldout_page.failures_sentence({"dev": {"rules_only": unrecorded["dev"]["rules_only"]}}) == (
@@ -275,15 +237,20 @@ def test_what_was_never_recorded_is_named_with_its_command_and_is_no_answer(stud
 def test_what_was_not_heard_on_every_set_is_not_chosen(found: Found, study: Study) -> None:
     unrecorded = heldout.evaluated(study, ["adversarial"], "all", 2)
     assert heldout.best({"dev": found["dev"], **unrecorded}) is None, "no model was heard on adversarial"
-    assert heldout_page.best_table({"dev": found["dev"], **unrecorded}).shape[0] == 2
+    assert heldout_chosen.best_table({"dev": found["dev"], **unrecorded}).shape[0] == 2
 
 
-def test_gates_are_asked_of_held_out_sets_only(found: Found) -> None:
-    table = heldout_page.best_table(found | {"holdout": found["dev"]})
-    assert table.loc["dev", "gate"] == "none: development"
+def test_gates_are_asked_of_sets_that_nothing_was_chosen_on(found: Found) -> None:
+    table = heldout_chosen.best_table(found | {"holdout": found["dev"]})
+    assert table.loc["dev", "gate"] == "none: chosen on it"
     assert table.loc["holdout", "gate"] == "final ≥ 90%, precision ≥ 95%: met"
+    assert table.loc["dev", "counts as"] == "development"
+    assert table.loc["holdout", "counts as"] == heldout_sets.standing("holdout").words
+    for name, gate in heldout_sets.GATES.items():
+        told = heldout_chosen.best_table(found | {name: found["dev"]}).loc[name, "gate"]
+        assert told.startswith(f"final ≥ {gate:.0%}")
     weak = {"dev": {"guardrail": found["dev"]["guardrail"]}, "holdout": found["dev"]}
-    assert "final below 90%; precision below 95%" in heldout_page.best_table(weak).loc["holdout", "gate"]
+    assert "final below 90%; precision below 95%" in heldout_chosen.best_table(weak).loc["holdout", "gate"]
 
 
 # --- against the article ---
@@ -309,7 +276,69 @@ def test_our_values_stand_beside_the_articles(found: Found, study: Study) -> Non
 
 def test_figures_show_and_tell_their_main_number(found: Found, study: Study) -> None:
     alt = heldout_page.accuracy_alt(found, study)
-    assert "replayed answers" in alt and "dev: baseline 0%" in alt
+    assert "replayed answers" in alt and "dev (development): baseline 0%" in alt
     assert plots.png(heldout_page.accuracy_figure(found, study)).startswith(b"\x89PNG")
-    assert "100% on dev" in heldout_page.best_sentence(found)
-    assert heldout_page.best_sentence({}).startswith("No development question")
+    assert "100% on dev (development)" in heldout_chosen.best_sentence(found)
+    assert heldout_chosen.best_sentence({}).startswith("No question was answered of the sets")
+
+
+def test_what_a_set_counts_as_stands_in_figures_alt_texts_sentences_and_tables(
+    found: Found, study: Study
+) -> None:
+    both = found | {"holdout": found["dev"]}
+    short = heldout_sets.standing("holdout").short
+    assert short.startswith("development since ")
+    titles = [ax.get_title(loc="left") for ax in heldout_page.accuracy_figure(both, study).axes]
+    assert f"holdout\n({short})" in titles
+    confused = heldout_detail.confusion_figure(both, study, "baseline", "raw")
+    assert any(ax.get_title(loc="left").endswith(f"holdout\n({short})") for ax in confused.axes)
+    named = f"holdout ({short})"
+    assert named in heldout_page.accuracy_alt(both, study)
+    assert named in heldout_detail.confusion_alt(both, study, "baseline", "raw")
+    assert named in heldout_chosen.best_sentence(both)
+    table = heldout_page.answers(heldout_page.conditions_table(both), study, "Raw and final")
+    assert heldout_sets.standing("holdout").words in table.reading
+
+
+def test_the_majority_condition_is_not_named_like_the_share_of_the_majority_class(found: Found) -> None:
+    names = set(heldout_page.accuracy_table(found).index.get_level_values("condition"))
+    assert "majority" not in names and heldout_page.label("majority") in names
+    assert heldout_page.label("cues") == "cues"
+
+
+def test_a_set_that_nobody_answered_is_named_and_left_out(found: Found, study: Study, tmp_path: Path) -> None:
+    mine = tmp_path / "unseen.jsonl"
+    asked_before = (paths.QUESTIONS / "dev.jsonl").read_bytes()
+    mine.write_bytes(asked_before.replace(b'"question": "', b'"question": "so, '))
+    asked = {**found, **heldout.evaluated(study, [str(mine)], "baseline,cues,rules_only", 2)}
+    assert heldout.unheard_sets(asked) == ["unseen"]
+    assert list(heldout.answered(asked)) == ["dev"]
+    assert heldout.best(heldout.answered(asked)) is not None, "as if the set were not there"
+    told = heldout_page.failures_sentence(asked)
+    assert "Left out, since nothing of it was answered here: unseen." in told
+    assert "record --set unseen" in told
+    alone = {"unseen": asked["unseen"]}
+    assert heldout.answered(alone) == alone, "where nothing was answered at all the tables say so"
+
+
+def test_a_set_of_ours_without_a_file_is_neither_planned_nor_asked(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heldout_sets, "SETS", (*heldout_sets.SETS, "nowhere"))
+    with_it = PARAMS | {"sets": ["dev", "nowhere"]}
+    assert heldout.specs(study, with_it) == heldout.specs(study, PARAMS | {"sets": ["dev"]})
+    assert heldout.evaluated(study, ["nowhere"]) == {}
+    with pytest.raises(QuestionError, match="cannot read"):
+        heldout.specs(study, PARAMS | {"sets": ["holduot"]})
+
+
+def test_the_articles_sentence_has_the_articles_numbers() -> None:
+    told = heldout_article.article_sentence()
+    assert "60 held-out questions from 38.3% to 70.0%" in told and "16.7% of its interventions" in told
+
+
+def test_the_widest_interval_is_computed(found: Found) -> None:
+    # one of four right: Wilson's interval is 4.6 to 70 %
+    told = heldout_page.widths_sentence({"dev": {"guardrail": found["dev"]["guardrail"]}})
+    assert told == "The widest 95 % interval of a share here is ± 33 points on dev (4 questions)."
+    assert "not known" in heldout_page.widths_sentence({})

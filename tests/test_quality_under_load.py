@@ -253,3 +253,13 @@ def test_a_failed_request_under_load_is_counted_and_one_alone_stops_the_page(tmp
 
 def test_a_level_is_named_for_people() -> None:
     assert Quality(8, 4, 2, 0).point == "quality-n08"
+
+
+def test_what_none_of_so_few_turned_may_still_be_is_computed(found: list[Level]) -> None:
+    assert "4 questions bound" in page.bound_sentence(found) and "still be 49%" in page.bound_sentence(found)
+    twenty = Level(
+        1, tuple(compared.Compared(str(i), 0, True, True, True, True, 1.0) for i in range(20)), 0, 1
+    )
+    # Wilson's bound for 0 of n is z² / (n + z²): 3.84 / 23.84
+    assert page.bound_sentence([twenty]).endswith("it may still be 16%.")
+    assert "nothing bounds" in page.bound_sentence([])

@@ -14,18 +14,24 @@ from pathlib import Path
 from typing import Any
 
 from nlqlib import paths
-from nlqlib.analysis.cost import SECONDS_PER_HOUR, TokenPrices
+from nlqlib.analysis.cost import TokenPrices
 from nlqlib.analysis.stats import Interval, t_interval
 from nlqlib.artifacts import Record
 from nlqlib.experiments import answers, heldout
 from nlqlib.experiments.answers import Asking
-from nlqlib.experiments.condition_report import Prices
+from nlqlib.experiments.condition_report import (
+    Prices,
+    cost_per_1000_questions,
+    question_cost,
+    question_seconds,
+)
 from nlqlib.experiments.conditions import CONDITIONS, Condition, condition
+from nlqlib.experiments.heldout_sets import there
 from nlqlib.experiments.questions import question_workload
 from nlqlib.experiments.semantics import evaluate_all
 from nlqlib.experiments.study import Spec, Study
 from nlqlib.files import slug
-from nlqlib.records import Json
+from nlqlib.records import ANSWERED, Json
 from nlqlib.serving.endpoint import Endpoint
 from nlqlib.serving.hosted import Hosted
 from nlqlib.serving.target import TIMEOUT_S, Connection, Target, TargetError
@@ -178,10 +184,13 @@ Measurements = dict[str, dict[str, Record | None]]
 def evaluated(
     study: Study, candidates: Sequence[Candidate], sets: Sequence[str], names: Sequence[str], concurrency: int
 ) -> Measurements:
-    """Every candidate on every set: asked now where it is here or in `names`, else as it was retained."""
+    """Every candidate on every set: asked now where it is here or in `names`, else as it was retained.
+
+    A set of ours whose file is not there is left out.
+    """
     asked = chosen(candidates, names)
     found: Measurements = {}
-    for source in sets:
+    for source in there(sets):
         told: dict[str, Record | None] = {}
         found[question_workload(source).name] = told
         for service in dict.fromkeys(c.service for c in asked):
@@ -191,6 +200,18 @@ def evaluated(
             told.update({c.name: records[c.condition.name] for c in mine})
         told.update({c.name: retained(study, c, source, concurrency) for c in candidates if c not in asked})
     return found
+
+
+def answered(found: Measurements) -> Measurements:
+    """`found` without sets of which the target answered nothing; all of it where it answered none."""
+    left = unheard_sets(found)
+    return {source: told for source, told in found.items() if source not in left} or found
+
+
+def unheard_sets(found: Measurements) -> list[str]:
+    """The sets of which no candidate was answered at all, though one was asked."""
+    known = {s: [r for r in told.values() if r is not None] for s, told in found.items()}
+    return [source for source, records in known.items() if records and not any(map(heldout.rows, records))]
 
 
 def retained(study: Study, candidate: Candidate, source: str, concurrency: int) -> Record | None:
@@ -208,7 +229,7 @@ def points(study: Study, params: Json) -> list[tuple[Study, Spec]]:
     ways = {(c.service.name, c.condition.prompt): c for c in asked if c.condition.asks}
     return [
         (study_of(study, c), Asking.of(source, c.condition, catalog, at).spec())
-        for source in params["sets"]
+        for source in there(params["sets"])
         for c in ways.values()
     ]
 
@@ -224,48 +245,36 @@ class Cost:
 
 
 def cost(candidate: Candidate, record: Record, target: str) -> Cost:
+    """What a thousand questions cost of `candidate`; see `service_cost`."""
+    return service_cost(candidate.service, record, target)
+
+
+def service_cost(service: Service, record: Record, target: str) -> Cost:
     """What a thousand questions cost: tokens of a hosted model, or a machine's time at the point measured.
 
-    A machine in a closed loop of N requests answers N / R questions a second (Little's law), R being the
-    mean time of a question. Its price is that of the accelerator named; on another target there is none.
+    A machine's price is that of the accelerator named; on another `target` there is none. The formulas are
+    those of `analysis.cost`.
     """
-    prices, rows = candidate.service.prices, heldout.rows(record)
+    prices, in_flight = service.prices, int(record.params["concurrency"])
     if prices.tokens is not None:
-        return _token_cost(rows, prices.tokens, candidate.service.as_of)
-    if candidate.service.here and target != "twin":
+        basis = f"{prices.tokens.input} and {prices.tokens.output} USD per million tokens ({service.as_of})"
+    elif service.here and target != "twin":
         return Cost(None, None, "no price: not the accelerator that is priced")
-    in_flight = int(record.params["concurrency"])
-    times = seconds(rows)
-    rate = (prices.per_hour or 0.0) / SECONDS_PER_HOUR * 1000 / in_flight
-    basis = f"{prices.per_hour} USD an hour of one {candidate.service.accelerator}, {in_flight} in flight"
-    return _mean([t * rate for t in times], len(rows), basis)
+    else:
+        basis = f"{prices.per_hour} USD an hour of one {service.accelerator}, {in_flight} in flight"
+    rows = record.samples()
+    value = cost_per_1000_questions(rows, prices, in_flight)
+    return Cost(value, None if value is None else _interval(rows, prices, in_flight), basis)
+
+
+def _interval(rows: Sequence[Json], prices: Prices, in_flight: int) -> Interval | None:
+    """Of the mean over questions; none where failed requests were paid for, which is no mean of questions."""
+    if any(row["outcome"] not in ANSWERED for row in rows):
+        return None
+    each = [question_cost(row, prices, in_flight) for row in rows]
+    return t_interval([1000 * dollars for dollars in each if dollars is not None])
 
 
 def seconds(rows: Sequence[Json]) -> list[float]:
     """Seconds of all requests of each question, cut answers included; a question without them is left out."""
-    each = [[(r["start_s"], r["end_s"]) for r in row["requests"]] for row in rows]
-    whole = [spans for spans in each if spans and not any(None in span for span in spans)]
-    return [sum(end - start for start, end in spans) for spans in whole]
-
-
-def _token_cost(rows: Sequence[Json], prices: TokenPrices, as_of: str) -> Cost:
-    basis = f"{prices.input} and {prices.output} USD per million tokens ({as_of})"
-    each = [_dollars(row, prices) for row in rows]
-    return _mean([1000 * d for d in each if d is not None], len(rows), basis)
-
-
-def _dollars(row: Json, prices: TokenPrices) -> float | None:
-    sent = row["requests"]
-    if any(r[k] is None for r in sent for k in ("prompt_tokens", "output_tokens")):
-        return None
-    rate = prices.input if prices.cached_input is None else prices.cached_input
-    cached = sum(r["cached_tokens"] or 0 for r in sent)
-    fresh, output = (sum(r[k] for r in sent) for k in ("prompt_tokens", "output_tokens"))
-    return float(((fresh - cached) * prices.input + cached * rate + output * prices.output) / 1e6)
-
-
-def _mean(each: Sequence[float], wanted: int, basis: str) -> Cost:
-    """The mean of `each` with its interval; none where a question lacks its own."""
-    if not each or len(each) < wanted:
-        return Cost(None, None, basis)
-    return Cost(sum(each) / len(each), t_interval(each), basis)
+    return [spent for row in rows if (spent := question_seconds(row)) is not None]

@@ -1,6 +1,6 @@
 """What the page on candidates says below its tables: what is missing, what failed, how times came about."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nlqlib.artifacts import Record
 from nlqlib.experiments.candidates import Candidate, Measurements
@@ -8,6 +8,9 @@ from nlqlib.experiments.heldout import unheard
 from nlqlib.experiments.heldout_page import failures_sentence
 from nlqlib.experiments.quiet import RULE
 from nlqlib.records import Rule
+
+Heard = Mapping[str, Mapping[str, Record | None]]
+"""Evaluations by set and then by name; `None`: not measured here."""
 
 
 def missing_sentence(found: Measurements, candidates: Sequence[Candidate]) -> str:
@@ -36,22 +39,22 @@ def _failed(found: Measurements, candidates: Sequence[Candidate]) -> list[str]:
     return told + [f"{name} on {source}: {reason}." for source, name, reason in unheard(there)]
 
 
-def busy(found: Measurements) -> Rule | None:
+def busy(found: Heard) -> Rule | None:
     """The rule that some machine was not idle besides; `None` where none says so."""
     rules = [rule for r in _records(found) for rule in r.validity if rule.rule == RULE and rule.ok is False]
     return max(rules, key=lambda rule: float(rule.value or 0.0), default=None)
 
 
-def _records(found: Measurements) -> list[Record]:
+def _records(found: Heard) -> list[Record]:
     return [r for records in found.values() for r in records.values() if r is not None]
 
 
-def beside(found: Measurements) -> str:
+def beside(found: Heard) -> str:
     """` beside other work` where times were measured so: for captions and axes."""
     return " beside other work" if busy(found) else ""
 
 
-def times_sentence(found: Measurements) -> str:
+def times_sentence(found: Heard) -> str:
     """That times are those of a busy machine, and what rate limits cost, where they are and did."""
     rule, waited_s = busy(found), sum(r.results["rate_limit_wait_s"] for r in _records(found))
     told = (

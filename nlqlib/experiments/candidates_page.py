@@ -1,37 +1,30 @@
-"""How the page on candidates shows them: one table, contracts and prices, two figures, from records alone."""
+"""How the page on candidates shows them: tables, contracts, prices and sentences, from records alone."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
 
 import pandas as pd
-from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
 
 from nlqlib import article, plots
-from nlqlib.analysis.stats import percentile, percentile_estimate
+from nlqlib.analysis.stats import percentile
 from nlqlib.artifacts import Record
 from nlqlib.experiments.candidates import Candidate, Cost, Measurements, cost, seconds
-from nlqlib.experiments.candidates_notes import beside
-from nlqlib.experiments.captions import kinds
+from nlqlib.experiments.captions import Table, captioned, kinds
 from nlqlib.experiments.condition_report import shown
 from nlqlib.experiments.heldout import Found, correctness, report, rows
 from nlqlib.experiments.heldout_article import share_named
-from nlqlib.experiments.heldout_page import indexed, percent, silent
+from nlqlib.experiments.heldout_page import indexed, percent, silent, with_standing
+from nlqlib.experiments.heldout_sets import ARTICLES_GATE, counted
 from nlqlib.experiments.study import Study
 from nlqlib.records import Json
 
 MISSING = "not measured here"
-GATE = 0.90
-"""The article's target for final accuracy on the holdout."""
-SEED = 14
 ERRORS = 3
 """Commonest errors that the table names."""
-Axis = Literal["seconds", "cost"]
-AXES: dict[Axis, tuple[str, str]] = {
-    "seconds": ("p50 latency of a question", "s"),
-    "cost": ("cost of 1,000 questions", "USD"),
-}
+
+
+def answers(frame: pd.DataFrame, study: Study, what: str, reading: str = "") -> Table:
+    """`frame` under `what`, and below it what each of its sets counts as."""
+    return captioned(frame, study, what, with_standing(frame, reading), told_kinds(study))
 
 
 def candidates_table(found: Measurements, candidates: Sequence[Candidate], study: Study) -> pd.DataFrame:
@@ -147,118 +140,22 @@ def _asking(record: Record | None) -> Json:
     return dict(zip(columns, map(shown, shares), strict=True))
 
 
-@dataclass(frozen=True)
-class Point:
-    """One candidate in a figure."""
-
-    name: str
-    x: float
-    x_interval: tuple[float, float] | None
-    y: float
-    low: float
-    high: float
-
-
-def figure_points(
-    found: Measurements, candidates: Sequence[Candidate], study: Study, source: str, axis: Axis
-) -> list[Point]:
-    """The forced candidates that were measured on `source`, with both intervals."""
-    made = []
-    for c in (c for c in candidates if c.forced):
-        record = found[source].get(c.name)
-        if record is None:
-            continue
-        right, (x, interval) = correctness(record), _x(c, record, study, axis)
-        if x is not None and right.value is not None and right.low is not None and right.high is not None:
-            made.append(Point(c.name, x, interval, right.value, right.low, right.high))
-    return made
-
-
-def _together(points: Sequence[Point]) -> list[Point]:
-    """Points in one place as one, under all of their names: none hides another."""
-    places: dict[tuple[float, float], list[Point]] = {}
-    for p in points:
-        places.setdefault((p.x, p.y), []).append(p)
-    return [replace(same[0], name=" = ".join(p.name for p in same)) for same in places.values()]
-
-
-def _x(
-    c: Candidate, record: Record, study: Study, axis: Axis
-) -> tuple[float | None, tuple[float, float] | None]:
-    if axis == "cost":
-        costs = cost(c, record, study.target.name)
-        return costs.value, costs.interval
-    spent = seconds(rows(record))
-    told = percentile_estimate(spent, 50, seed=SEED) if spent else None
-    return (told.value, told.interval) if told else (None, None)
-
-
-def trade_figure(
-    found: Measurements, candidates: Sequence[Candidate], study: Study, source: str, axis: Axis
-) -> Figure:
-    """Final strict accuracy on `source` against latency or cost, both with 95 % intervals, and the gate."""
-    what, unit = AXES[axis]
-    fig, ax = plots.figure(study.target.name, kinds(study, "recordings"))
-    for i, p in enumerate(_together(figure_points(found, candidates, study, source, axis))):
-        style: Any = {"color": plots.PALETTE[i % len(plots.PALETTE)]}
-        ax.vlines(p.x, p.low, p.high, lw=1.4, **style)
-        if p.x_interval:
-            ax.hlines(p.y, *p.x_interval, lw=1.4, **style)
-        ax.plot([p.x], [p.y], plots.MARKERS[i % len(plots.MARKERS)], label=p.name, ms=8, **style)
-    ax.axhline(GATE, color=plots.GREY, ls=":", lw=1.2)
-    ax.text(
-        0.005,
-        GATE - 0.06,
-        "the article's gate",
-        color=plots.GREY,
-        fontsize=9,
-        transform=ax.get_yaxis_transform(),
-    )
-    ax.set_ylim(0, 1.02)
-    ax.set_xlim(left=0)
-    ax.yaxis.set_major_formatter(PercentFormatter(1.0))
-    plots.name_axes(ax, f"{what}{beside(found)}", f"right in every field, {source}", x_unit=unit)
-    if ax.get_legend_handles_labels()[0]:
-        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-    else:
-        ax.text(
-            0.5, 0.3, f"no candidate measured here has a known {what}", ha="center", transform=ax.transAxes
-        )
-    return fig
-
-
-def trade_alt(
-    found: Measurements, candidates: Sequence[Candidate], study: Study, source: str, axis: Axis
-) -> str:
-    """Alternative text of `trade_figure`."""
-    what, unit = AXES[axis]
-    parts = [
-        f"{p.name} {p.y:.0%} at {p.x:.3g} {unit}"
-        for p in figure_points(found, candidates, study, source, axis)
-    ]
-    note = plots.target_note(study.target.name, kinds(study, "recordings"))
-    return (
-        f"Share of {source} right in every field against {what}{beside(found)}, with 95 % intervals; {note}. "
-        f"{'; '.join(parts) or 'No candidate was measured'}."
-    )
-
-
 def gate_sentence(found: Measurements, candidates: Sequence[Candidate], study: Study, source: str) -> str:
     """Which candidates reach the gate on `source`, and the cheapest of them."""
     reached = [
         (cost(c, record, study.target.name).value, c.name, percent(correctness(record)))
         for c in candidates
         if c.forced and (record := found[source].get(c.name)) is not None
-        if (correctness(record).value or 0.0) >= GATE
+        if (correctness(record).value or 0.0) >= ARTICLES_GATE
     ]
     if not reached:
-        return f"No candidate that was measured reaches {GATE:.0%} on {source}."
+        return f"No candidate that was measured reaches {ARTICLES_GATE:.0%} on {counted(source)}."
     names = ", ".join(f"{name} ({right})" for _, name, right in reached)
     priced = [(dollars, name) for dollars, name, _ in reached if dollars is not None]
     cheapest = (
         f" The cheapest of them is {min(priced)[1]}, at {min(priced)[0]:.3g} USD per 1,000." if priced else ""
     )
-    return f"On {source} these reach {GATE:.0%} without asking back: {names}.{cheapest}"
+    return f"On {counted(source)} these reach {ARTICLES_GATE:.0%} without asking back: {names}.{cheapest}"
 
 
 def against_article(found: Measurements, candidates: Sequence[Candidate], study: Study) -> pd.DataFrame:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from nlqlib.analysis.cost import TokenPrices, cost_per_1000
+from nlqlib.analysis.cost import Counts, TokenPrices, loop_cost, per_1000, token_cost
 from nlqlib.analysis.evaluation import (
     Judged,
     Paired,
@@ -38,8 +38,11 @@ class Prices:
 FREE = Prices()
 
 
-def report(rows: Rows, prices: Prices = FREE) -> Json:
-    """Raw and final scores, what the correction did, errors, times, tokens and cost of one condition."""
+def report(rows: Rows, prices: Prices = FREE, in_flight: int | None = None) -> Json:
+    """Raw and final scores, what the correction did, errors, times, tokens and cost of one condition.
+
+    `in_flight`: requests in flight while it was asked, for a price per hour.
+    """
     raw, final = raw_rows(rows), [final_of(row) for row in rows]
     changes = changes_of(rows)
     return {
@@ -60,7 +63,7 @@ def report(rows: Rows, prices: Prices = FREE) -> Json:
         "errors": {"raw": taxonomy(raw), "final": _final_errors(changes, final)},
         "confusion": {"raw": _confusion(raw), "final": _confusion(_as_answered(rows))},
         "slices": _shares(_slices(rows)),
-        "serving": _serving(rows, prices),
+        "serving": _serving(rows, prices, in_flight),
     }
 
 
@@ -116,7 +119,7 @@ def _slices(rows: Rows) -> list[Share]:
     ]
 
 
-def _serving(rows: Rows, prices: Prices) -> Json:
+def _serving(rows: Rows, prices: Prices, in_flight: int | None) -> Json:
     """Latency (seconds of all requests of a question), output tokens, cut answers, cost."""
     final = [final_of(row) for row in rows]
     times = [j.e2e_s for j in final if j.e2e_s is not None]
@@ -127,28 +130,47 @@ def _serving(rows: Rows, prices: Prices) -> Json:
         "e2e_s": {"p50": percentile(times, 50), "p95": percentile(times, 95), "n": len(times)},
         "output_tokens": {"mean": sum(tokens) / len(tokens) if tokens else None, "n": len(tokens)},
         "finish_reason length": sum(request["finish_reason"] == "length" for request in sent),
-        "cost per 1,000 questions": _cost(sent, len(answered(final)), prices),
+        "cost per 1,000 questions": cost_per_1000_questions(rows, prices, in_flight),
     }
 
 
-def _cost(sent: Sequence[Json], n: int, prices: Prices) -> float | None:
-    """Dollars for a thousand answered questions; `None` without prices, or where counts are missing."""
-    if not n or not sent:
-        return None
+def question_seconds(row: Json) -> float | None:
+    """Seconds of all requests of a question, cut answers included; `None` where one lacks a time."""
+    spans = [(r["start_s"], r["end_s"]) for r in row["requests"]]
+    known = spans and not any(None in span for span in spans)
+    return sum(end - start for start, end in spans) if known else None
+
+
+def question_cost(row: Json, prices: Prices, in_flight: int | None) -> float | None:
+    """Dollars for all requests of a question; `None` without a price, or where counts or times are missing.
+
+    What was not worth sending costs nothing. An hourly price needs the number of requests `in_flight`, that
+    of the closed loop it was asked in.
+    """
+    if not row["requests"]:
+        return 0.0
     if prices.per_hour is not None:
-        times = [t for r in sent for t in (r["start_s"], r["end_s"]) if t is not None]
-        elapsed_s = max(times) - min(times) if times else 0.0
-        return cost_per_1000(n / elapsed_s, prices.per_hour) if elapsed_s > 0 else None
-    if prices.tokens is None or any(r[k] is None for r in sent for k in ("prompt_tokens", "output_tokens")):
+        spent_s = question_seconds(row)
+        return None if spent_s is None or not in_flight else loop_cost(spent_s, in_flight, prices.per_hour)
+    if prices.tokens is None:
         return None
-    return sum(_request_cost(r, prices.tokens) for r in sent) / n * 1000
+    each = [token_cost(_counts(request), prices.tokens) for request in row["requests"]]
+    known = [dollars for dollars in each if dollars is not None]
+    return sum(known) if len(known) == len(each) else None
 
 
-def _request_cost(request: Json, prices: TokenPrices) -> float:
-    cached = request["cached_tokens"] or 0
-    rate = prices.input if prices.cached_input is None else prices.cached_input
-    fresh = request["prompt_tokens"] - cached
-    return float((fresh * prices.input + cached * rate + request["output_tokens"] * prices.output) / 1e6)
+def _counts(request: Json) -> Counts:
+    return Counts(**{name: request[name] for name in Counts.__dataclass_fields__})
+
+
+def cost_per_1000_questions(rows: Rows, prices: Prices, in_flight: int | None) -> float | None:
+    """Dollars for a thousand answered questions; `None` where `question_cost` of an answered one is.
+
+    `None` too where no model was asked: that is no price of 0.
+    """
+    if not any(row["requests"] for row in rows):
+        return None
+    return per_1000((bool(answered([final_of(row)])), question_cost(row, prices, in_flight)) for row in rows)
 
 
 def paired(by_condition: Mapping[str, Rows]) -> list[Paired]:

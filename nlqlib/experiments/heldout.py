@@ -1,23 +1,21 @@
 """Held-out evaluation: every condition on every set of questions, and what their answers say together.
 
-Which sets count as held out is stated here, beside the log of looks it rests on. The condition that is called
-best is chosen on development questions alone, and only then read on the others.
+Which sets count as held out is in `heldout_sets`. The condition that is called best is chosen on the sets in
+`CHOSEN_ON` alone, and only then read on the others.
 """
 
-import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nlqlib import paths
-from nlqlib.analysis.evaluation import ANSWERED, Share, share
+from nlqlib.analysis.evaluation import Share, share
 from nlqlib.artifacts import Record
 from nlqlib.experiments.answers import Asking
 from nlqlib.experiments.condition_report import changes_of
 from nlqlib.experiments.conditions import CONDITIONS, conditions
-from nlqlib.experiments.questions import load_questions, question_workload, set_path
+from nlqlib.experiments.heldout_sets import CHOSEN_ON, there
+from nlqlib.experiments.questions import load_questions, question_workload
 from nlqlib.experiments.semantics import evaluate_all
 from nlqlib.experiments.study import Spec, Study
 from nlqlib.nlq import guardrail
@@ -25,28 +23,35 @@ from nlqlib.nlq.catalog import Catalog
 from nlqlib.nlq.equality import compare
 from nlqlib.nlq.intent import parse_intent
 from nlqlib.nlq.warehouse import open_warehouse
-from nlqlib.records import Json
+from nlqlib.records import ANSWERED, Json
 
 NOTEBOOK = "13_heldout_semantics"
-SETS = ("dev", "holdout", "adversarial")
-DEVELOPMENT = frozenset({"dev"})
-"""Sets that prompts and rules may be tuned on. A set that was looked at before a prompt or a rule changed
-because of it belongs in here from then on."""
 ASKS_BACK = frozenset({"clarifier"})
 """Conditions that may ask the user: their accuracy is never set beside that of the others."""
-GATES: Mapping[str, float] = {"holdout": 0.90, "adversarial": 0.85}
-"""Final strict accuracy that we want of the best condition on each held-out set."""
-PRECISION_GATE = 0.95
-LOOK = re.compile(r"^\| *(\d{4}-\d\d-\d\d) *\|" + r" *([^|]+?) *\|" * 4 + "$", re.MULTILINE)
-
 Found = dict[str, dict[str, Record]]
 """The evaluations, by set and then by condition."""
 
 
 def evaluated(study: Study, sets: Sequence[str], names: str = "all", concurrency: int = 16) -> Found:
-    """Every one of `sets` under every condition of `names`; conditions that ask alike are asked once."""
+    """Every one of `sets` under every condition of `names`; conditions that ask alike are asked once.
+
+    A set of ours whose file is not there is left out.
+    """
     hows = conditions(names)
-    return {question_workload(s).name: evaluate_all(study, s, hows, concurrency) for s in sets}
+    return {question_workload(s).name: evaluate_all(study, s, hows, concurrency) for s in there(sets)}
+
+
+def answered(found: Found) -> Found:
+    """`found` without sets of which no request was answered; all of it where none was."""
+    left = unheard_sets(found)
+    kept = {source: by for source, by in found.items() if source not in left}
+    return kept or found
+
+
+def unheard_sets(found: Mapping[str, Mapping[str, Record]]) -> list[str]:
+    """The sets of `found` that were asked and not answered at all, as on a twin without recordings."""
+    asked = {s: [by[n] for n in by if CONDITIONS[n].asks] for s, by in found.items()}
+    return [source for source, records in asked.items() if records and not any(map(rows, records))]
 
 
 def specs(study: Study, params: Json) -> list[Spec]:
@@ -56,7 +61,7 @@ def specs(study: Study, params: Json) -> list[Spec]:
     """
     ways = {how.prompt: how for how in conditions(params["conditions"]) if how.asks}
     catalog, at = lookups(study), int(params["concurrency"])
-    return [Asking.of(s, how, catalog, at).spec() for s in params["sets"] for how in ways.values()]
+    return [Asking.of(s, how, catalog, at).spec() for s in there(params["sets"]) for how in ways.values()]
 
 
 def heard(study: Study, sets: Sequence[str], names: str = "all", concurrency: int = 16) -> list[Record]:
@@ -92,14 +97,14 @@ def correctness(record: Record) -> Share:
 
 
 def best(found: Found) -> str | None:
-    """The forced condition with a model that is best on development questions; of equals, the shortest.
+    """The forced condition with a model that is best on the sets it is chosen on; of equals, the shortest.
 
-    Of those that were heard on every set, since it is read on the others. `None` where no development set was
-    answered.
+    Of those that were heard on every set, since it is read on the others. `None` where no set to choose on
+    was answered.
     """
     heard = {name for name in CONDITIONS if all(_heard(by.get(name)) for by in found.values())}
-    development = [by for source, by in found.items() if source in DEVELOPMENT]
-    return leading([{name: by[name] for name in by if name in heard} for by in development])
+    on = [by for source, by in found.items() if source in CHOSEN_ON]
+    return leading([{name: by[name] for name in by if name in heard} for by in on])
 
 
 def _heard(record: Record | None) -> bool:
@@ -135,66 +140,6 @@ def _asking(evaluations: Sequence[Mapping[str, Record]]) -> list[str]:
 def _tokens(record: Record) -> float:
     mean: float | None = report(record)["serving"]["output_tokens"]["mean"]
     return float("inf") if mean is None else mean
-
-
-@dataclass(frozen=True)
-class Standing:
-    """One set, and whether it may be called held out."""
-
-    name: str
-    questions: int
-    development: bool
-    read: int
-    """Of its questions, those that count as development although the set does not: they were answered wrongly
-    and read before rules changed for what they show."""
-    unchanged: bool | None
-    """The file is the one whose hash was written down before any rule; `None`: no hash was written down."""
-    looks: tuple[tuple[str, str], ...]
-    """Date and event of every logged look."""
-
-
-def standing(source: str) -> Standing:
-    """What the log of looks says about the set `source`."""
-    path = set_path(source)
-    found = [look for look in looks() if path.stem in look.sets]
-    written = next((look.code for look in found if "`" in look.code), None)
-    now = hashlib.sha256(path.read_bytes()).hexdigest()
-    return Standing(
-        name=path.stem,
-        questions=question_workload(source).n,
-        development=path.stem in DEVELOPMENT,
-        read=sum(look.development.get(path.stem, 0) for look in found),
-        unchanged=None if written is None else written.strip("`") == now,
-        looks=tuple((look.date, look.event) for look in found),
-    )
-
-
-@dataclass(frozen=True)
-class Look:
-    """One line of the log of looks."""
-
-    date: str
-    sets: tuple[str, ...]
-    code: str
-    """SHA-256 of the file in backticks where it was written, else a word."""
-    event: str
-    development: Mapping[str, int]
-    """Questions of each set that count as development from then on."""
-
-
-def looks() -> list[Look]:
-    """The log of looks, in its order."""
-    text = (paths.QUESTIONS / "README.md").read_text("utf-8")
-    return [Look(date, _listed(sets), *rest, _counted(then)) for date, sets, *rest, then in LOOK.findall(text)]
-
-
-def _listed(cell: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in cell.split(","))
-
-
-def _counted(cell: str) -> dict[str, int]:
-    """`holdout 1, adversarial 3`, or a dash for none."""
-    return {name: int(n) for name, n in re.findall(r"(\w+) (\d+)", cell)}
 
 
 @dataclass(frozen=True)
@@ -257,15 +202,10 @@ def in_pairs(source: str) -> int:
 
 __all__ = [
     "ASKS_BACK",
-    "DEVELOPMENT",
-    "GATES",
     "NOTEBOOK",
-    "PRECISION_GATE",
-    "SETS",
     "Ceiling",
     "Found",
-    "Look",
-    "Standing",
+    "answered",
     "best",
     "ceiling",
     "correctness",
@@ -276,11 +216,10 @@ __all__ = [
     "is_forced",
     "kinds",
     "leading",
-    "looks",
     "lookups",
     "report",
     "rows",
     "specs",
-    "standing",
     "unheard",
+    "unheard_sets",
 ]

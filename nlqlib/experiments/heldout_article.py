@@ -27,6 +27,16 @@ def printed_final(source: str, name: str) -> float | None:
     return article.claim(f"holdout.final.{ARTICLE.get(name, name)}").value
 
 
+def article_sentence() -> str:
+    """What the article says of its guardrail, in its own numbers."""
+    raw, final = (article.claim(f"holdout.{when}.contrastive_guardrail") for when in ("raw", "final"))
+    precise = article.claim("adversarial.precision")
+    return (
+        f"The article's guardrail takes its {raw.condition['n']} held-out questions from {raw.shown} to "
+        f"{final.shown}; on adversarial phrasing {precise.shown} of its interventions are right."
+    )
+
+
 def share_named(shares: Sequence[Json], name: str) -> Json:
     """The share called `name` of a report's list."""
     return next(one for one in shares if one["name"] == name)

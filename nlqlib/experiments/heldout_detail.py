@@ -13,12 +13,13 @@ from nlqlib import plots
 from nlqlib.artifacts import Record
 from nlqlib.experiments.captions import Table
 from nlqlib.experiments.condition_report import shown
+from nlqlib.experiments.heard import KINDS
 from nlqlib.experiments.heldout import Found, report, rows
 from nlqlib.experiments.heldout_page import indexed
+from nlqlib.experiments.heldout_sets import counted
 from nlqlib.experiments.study import Study
 from nlqlib.records import Json
 
-KINDS = ("breakdown", "top_n_by_metric", "time_series")
 SHORT = {"breakdown": "breakdown", "top_n_by_metric": "top n", "time_series": "time series", "none": "none"}
 OPEN_ROWS = 12
 """A longer table is folded, so that the page stays readable; one click opens it, without any script."""
@@ -103,7 +104,7 @@ def confusion_figure(found: Found, study: Study, name: str, stage: Stage) -> Fig
     )
     for ax, source in zip(axes, shown_sets, strict=True):
         _draw_counts(ax, confusion(found[source][name], stage))
-        ax.set_title(f"{source}: {stage} {name}", loc="left")
+        ax.set_title(f"{stage} {name}, {counted(source)}".replace(" (", "\n("), loc="left")
         ax.set_xlabel("answered")
     axes[0].set_ylabel("asked for")
     return fig
@@ -131,7 +132,7 @@ def confusion_alt(found: Found, study: Study, name: str, stage: Stage) -> str:
             right = sum(int(counts.loc[k, k]) for k in KINDS)
             false = int(counts.loc["breakdown", "top_n_by_metric"])
             total = int(counts.to_numpy().sum())
-            parts.append(f"{source}: {right} of {total} on the diagonal, {false} breakdowns ranked")
+            parts.append(f"{counted(source)}: {right} of {total} on the diagonal, {false} breakdowns ranked")
     what = f"Kind asked for against kind answered, {stage} answers of {name}"
     return f"{what}; {plots.target_note(study.target.name, study.target.tag)}. {'; '.join(parts)}."
 

@@ -14,27 +14,44 @@ from nlqlib.experiments.condition_report import paired, shown
 from nlqlib.experiments.conditions import CONDITIONS
 from nlqlib.experiments.heldout import (
     ASKS_BACK,
-    GATES,
-    PRECISION_GATE,
     Ceiling,
     Found,
     best,
     correctness,
     forced,
-    leading,
     report,
     rows,
-    standing,
     unheard,
+    unheard_sets,
 )
 from nlqlib.experiments.heldout_article import printed_final, share_named
+from nlqlib.experiments.heldout_sets import counted
+from nlqlib.experiments.heldout_standing import standing_note
 from nlqlib.experiments.study import Study
 from nlqlib.records import Json
 
+NAMES = {"majority": "commonest kind, question unread"}
+"""Conditions whose own name would be misread: the share of the majority class is another number."""
+
+
+def label(name: str) -> str:
+    """The condition `name` as tables and figures call it."""
+    return NAMES.get(name, name)
+
 
 def answers(frame: pd.DataFrame, study: Study, what: str, reading: str = "") -> Table:
-    """`frame` under `what`, named as judged on the answers of the target and not on its times."""
-    return captioned(frame, study, what, reading, plots.KIND_WORDS[study.target.tag])
+    """`frame` under `what`, named as judged on the answers of the target and not on its times.
+
+    Below it stands what each of its sets counts as.
+    """
+    return captioned(frame, study, what, with_standing(frame, reading), plots.KIND_WORDS[study.target.tag])
+
+
+def with_standing(frame: pd.DataFrame, reading: str = "") -> str:
+    """`reading`, and what the sets of `frame` count as, where its rows name any."""
+    named = "set" in frame.index.names and len(frame)
+    note = standing_note(frame.index.get_level_values("set")) if named else ""
+    return " ".join(part for part in (reading, note) if part)
 
 
 def conditions_table(found: Found) -> pd.DataFrame:
@@ -44,7 +61,7 @@ def conditions_table(found: Found) -> pd.DataFrame:
 
 def _by_set(found: Found, line: Callable[[Record], Json]) -> pd.DataFrame:
     table = {
-        (source, name): line(record)
+        (source, label(name)): line(record)
         for source, by_condition in found.items()
         for name, record in forced(by_condition).items()
     }
@@ -99,8 +116,8 @@ def accuracy_figure(found: Found, study: Study) -> Figure:
     """Final strict accuracy of every forced condition, a panel per set, beside the article's holdout."""
     table = [
         {
-            "condition": name,
-            "set": f"{source} ({'development' if standing(source).development else 'held out'})",
+            "condition": label(name),
+            "set": counted(source).replace(" (", "\n(", 1),
             "share": one.value,
             "low": one.low,
             "high": one.high,
@@ -128,7 +145,7 @@ def accuracy_alt(found: Found, study: Study) -> str:
     for source, by_condition in found.items():
         told = {name: correctness(record) for name, record in forced(by_condition).items()}
         numbers = [f"{name} {percent(told[name])}" for name in ("baseline", chosen) if name in told]
-        parts.append(f"{source}: {', '.join(numbers)}")
+        parts.append(f"{counted(source)}: {', '.join(numbers)}")
     return (
         "Bars with 95 % intervals: share of questions right in every field, a row per condition and a panel "
         f"per set; {plots.target_note(study.target.name, study.target.tag)}. {'; '.join(parts)}."
@@ -140,13 +157,30 @@ def percent(one: Share) -> str:
     return "n/a" if one.value is None else f"{one.value:.0%}"
 
 
+def widths_sentence(found: Found) -> str:
+    """How roughly each set can tell a share, from the widest interval of any forced condition on it."""
+    parts = []
+    for source, by_condition in found.items():
+        told = [correctness(record) for record in forced(by_condition).values()]
+        half = [(one.high - one.low) / 2 for one in told if one.low is not None and one.high is not None]
+        if half:
+            parts.append(f"± {100 * max(half):.0f} points on {source} ({told[0].n} questions)")
+    return f"The widest 95 % interval of a share here is {', '.join(parts) or 'not known'}."
+
+
 def failures_sentence(found: Found) -> str:
-    """Which conditions lack answers, why, and the command that gets them; that none does, where none does."""
+    """Which conditions lack answers, why, and the command that gets them; that none does, where none does.
+
+    Sets of which nothing was answered are named as left out: tables show the others (`answered`).
+    """
     lost = unheard(found)
     if not lost:
         return "No request failed."
+    left = unheard_sets(found)
     told = [f"{source} under {name}: {reason}" for source, name, reason in lost if UNRECORDED not in reason]
     parts = [f"Failed requests, which are no answers: {'; '.join(told)}."] if told else []
+    if left and len(left) < len(found):
+        parts.insert(0, f"Left out, since nothing of it was answered here: {', '.join(left)}.")
     return " ".join([*parts, *_unrecorded([(s, n) for s, n, reason in lost if UNRECORDED in reason])])
 
 
@@ -167,66 +201,13 @@ def silent(record: Record) -> str | None:
     return "not recorded" if UNRECORDED in str(record.body["error"]) else "no answer"
 
 
-def best_table(found: Found) -> pd.DataFrame:
-    """Each set under the condition chosen on development, and the highest of that set, against the gates."""
-    chosen = best(found)
-    table = {source: _gate(source, by_condition, chosen) for source, by_condition in found.items()}
-    return pd.DataFrame.from_dict(table, orient="index").rename_axis("set")
-
-
-def _gate(source: str, by_condition: Mapping[str, Record], chosen: str | None) -> Json:
-    highest = leading([by_condition])
-    if chosen is None or chosen not in by_condition:
-        return {"chosen on development": "none was answered", "highest here": highest or "none"}
-    told = report(by_condition[chosen])
-    did, right = told["interventions"], correctness(by_condition[chosen])
-    return {
-        "chosen on development": chosen,
-        "final strict": shown(told["forced strict accuracy"]),
-        "harm": shown(did["harm"]),
-        "precision": shown(did["precision"]),
-        "gate": _gate_text(source, right.value, did["precision"]["value"], did["harm"]["k"]),
-        "highest here": f"{highest} {percent(correctness(by_condition[highest]))}" if highest else "none",
-    }
-
-
-def _gate_text(source: str, right: float | None, precision: float | None, harmed: int) -> str:
-    """What is asked of a set, and what of it is missed."""
-    wanted = GATES.get(source)
-    if wanted is None or right is None:
-        return "none: development" if wanted is None else "not measured"
-    missed = [f"final below {wanted:.0%}"] if right < wanted else []
-    missed += [f"precision below {PRECISION_GATE:.0%}"] if (precision or 0.0) < PRECISION_GATE else []
-    missed += [f"{harmed} harmed"] if harmed and source == "holdout" else []
-    return f"final ≥ {wanted:.0%}, precision ≥ {PRECISION_GATE:.0%}: {'; '.join(missed) or 'met'}"
-
-
-def best_sentence(found: Found) -> str:
-    """The forced best condition in one sentence."""
-    chosen = best(found)
-    if chosen is None:
-        return "No development question was answered, so no condition can be chosen."
-    parts = [
-        f"{percent(correctness(by[chosen]))} on {source}" for source, by in found.items() if chosen in by
-    ]
-    alone = [
-        f"{percent(correctness(by['rules_only']))} on {source}"
-        for source, by in found.items()
-        if "rules_only" in by
-    ]
-    return (
-        f"Chosen on development questions, of those that answer without asking back: **{chosen}**, with "
-        f"{', '.join(parts)}. The rules alone, with no model at all: {', '.join(alone) or 'not evaluated'}."
-    )
-
-
 def paired_table(found: Found) -> pd.DataFrame:
     """Every forced condition against the first, question by question; Holm's adjustment in each set."""
     table = {}
     for source, by_condition in found.items():
         judged = {name: rows(record) for name, record in forced(by_condition).items()}
         for one in paired(judged):
-            table[source, one.name] = {
+            table[source, label(one.name)] = {
                 f"right only under {next(iter(judged))}": one.only_first,
                 "right only under this": one.only_second,
                 "both answered": one.n,

@@ -1,43 +1,57 @@
-"""Which question sets may be called held out, and on what ground."""
+"""Which question sets may be called held out, and on what ground: as a table and in words."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from nlqlib.experiments.heldout import Standing, standing
+from nlqlib.experiments.heldout_sets import Standing, counts_as, missing, standings
 
 
 def standing_table(sets: Sequence[str]) -> pd.DataFrame:
-    """Which sets count as held out, and the log of looks that this rests on."""
-    found = [standing(source) for source in sets]
+    """What each set counts as, and the log of looks that this rests on."""
     words = {None: "no hash was written down", True: "as written", False: "CHANGED since"}
     table = {
         one.name: {
             "questions": one.questions,
-            "counts as": "development" if one.development else _held_out(one),
+            "counts as": one.words,
             "file": words[one.unchanged],
-            "looks": "; ".join(f"{date}: {event}" for date, event in one.looks) or "free to look at",
+            "looks": "; ".join(f"{look.date}: {look.event}" for look in one.looks) or "free to look at",
         }
-        for one in found
+        for one in standings(sets).values()
     }
     return pd.DataFrame.from_dict(table, orient="index").rename_axis("set")
 
 
 def standing_sentence(sets: Sequence[str]) -> str:
-    """Development and held-out sets by name."""
-    found = [standing(source) for source in sets]
-    tuned = [one.name for one in found if one.development]
-    held = [one.name for one in found if not one.development]
-    read = [f"{one.read} of {one.questions} in {one.name}" for one in found if one.read]
-    known = (
-        f"Not held out any more are {' and '.join(read)}: answered wrongly and then read, before rules were "
-        "changed for what they show. Without them every figure here can be lower by that many. "
+    """Every set by what it counts as; what cannot be called held out any more, and why."""
+    found = list(standings(sets).values())
+    lost = [one for one in found if one.since is not None]
+    because = (
+        "A set counts as development as a whole once a rule or a prompt was changed after a look at it. "
+        if lost
+        else ""
     )
+    absent = missing(sets)
     return (
-        f"Development: {', '.join(tuned) or 'none'}. Held out: {', '.join(held) or 'none'}. "
-        f"{known if read else ''}Whatever is chosen on this page is chosen on development questions."
+        f"{_each(found)} {because}Whatever is chosen on this page is chosen on "
+        f"{_names(one for one in found if one.chosen_on) or 'nothing'} alone."
+        + (f" Not there, and left out: {', '.join(absent)}." if absent else "")
     )
 
 
-def _held_out(one: Standing) -> str:
-    return f"held out, but for {one.read} of its questions" if one.read else "held out"
+def standing_note(sets: Iterable[str]) -> str:
+    """What the sets of a table count as, in few words, by the names that tables give them."""
+    alike: dict[str, list[str]] = {}
+    for name in dict.fromkeys(sets):
+        alike.setdefault(counts_as(name), []).append(name)
+    return "Counts as: " + "; ".join(f"{', '.join(names)}: {words}" for words, names in alike.items()) + "."
+
+
+def _each(found: Sequence[Standing]) -> str:
+    held = _names(one for one in found if one.held_out) or "none of these sets"
+    others = "; ".join(f"{one.name}: {one.words}" for one in found if not one.held_out)
+    return f"Held out: {held}. " + (f"Not held out: {others}." if others else "")
+
+
+def _names(found: Iterable[Standing]) -> str:
+    return ", ".join(one.name for one in found)

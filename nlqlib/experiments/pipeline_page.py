@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from nlqlib import article, plots
-from nlqlib.analysis.evaluation import Share, scores, taxonomy
+from nlqlib.analysis.evaluation import Share, scores, share, taxonomy
 from nlqlib.artifacts import Record
 from nlqlib.experiments.pipeline import ARMS
 from nlqlib.experiments.semantics import judged_rows
@@ -96,6 +96,20 @@ def arms_sentence(found: Arms) -> str:
     return (
         f"The constraint takes {form} and {kind}; {_percent(strict)} of its answers are right in every field."
     )
+
+
+def widths_sentence(found: Arms) -> str:
+    """How roughly so few questions tell a share: ours, and the article's."""
+    ours = _share(found, ARMS[-1], "kind named right")
+    claim = article.claim("dev.raw")
+    n = int(claim.condition["n"])
+    theirs = share("the article's", round(claim.low * n), n)
+    told = f"The kind is named right in {_shown(ours)}; " if ours.n else ""
+    return f"{told}the article's share, {claim.shown} of {n}, would have the interval {_interval(theirs)}."
+
+
+def _interval(one: Share) -> str:
+    return "n/a" if one.low is None or one.high is None else f"{one.low:.0%}–{one.high:.0%}"
 
 
 def ignored_table(found: Arms) -> pd.DataFrame:

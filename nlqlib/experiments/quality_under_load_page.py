@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from nlqlib import article, plots
-from nlqlib.analysis.stats import percentile
+from nlqlib.analysis.stats import percentile, wilson
 from nlqlib.artifacts import Record
 from nlqlib.experiments.captions import Table, captioned, kinds
 from nlqlib.experiments.condition_report import shown
@@ -85,6 +85,17 @@ def same_sentence(found: Sequence[Level], study: Study) -> str:
 def _percent(level: Level, what: str) -> str:
     one = level.same(what)
     return "n/a" if one.value is None else f"{one.value:.0%}"
+
+
+def bound_sentence(found: Sequence[Level]) -> str:
+    """How many questions might turn although none of so few did: Wilson's bound for 0 of n."""
+    asked = max((level.same("same_text").n for level in found), default=0)
+    if not asked:
+        return "No question was answered, so nothing bounds the share of questions that turn."
+    return (
+        f"{asked} questions bound the share of questions that turn only roughly: with none of them turned it "
+        f"may still be {wilson(0, asked).high:.0%}."
+    )
 
 
 def same_figure(found: Sequence[Level], study: Study) -> Figure:
