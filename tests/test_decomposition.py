@@ -12,6 +12,7 @@ from nlqlib.analysis.decomposition import (
     decompose,
     decompose_engine,
     intake_s,
+    timed_closure,
 )
 from nlqlib.analysis.histogram import Histogram
 from nlqlib.analysis.window import Window
@@ -141,6 +142,33 @@ def test_a_request_that_arrives_during_a_step_waits_for_it_in_the_intake() -> No
     assert found.closes and found.residual.mean_s == pytest.approx(0.005)
 
 
-def test_an_intake_below_nothing_is_nothing() -> None:
-    assert intake_s(engine(ttft_s=0.7, queue_s=0.5, prefill_s=0.25)) == 0.0
+def test_an_intake_below_nothing_stays_so_and_is_missing_without_its_parts() -> None:
+    assert intake_s(engine(ttft_s=0.7, queue_s=0.5, prefill_s=0.25)) == pytest.approx(-0.05)
     assert intake_s(engine(queue_s=0.5, prefill_s=0.25)) is None
+
+
+def parts(window: Window) -> dict[str, float | None]:
+    found = decompose(ClientMeans(10, 7.0, None, None), window, without=("router queue", "replica queue"))
+    return {t.name: t.mean_s for t in found.terms}
+
+
+@pytest.mark.parametrize("prefill_s", [0.2, 1.0, 2.4])
+def test_with_the_intake_by_difference_a_wrong_prefill_closes_as_well(prefill_s: float) -> None:
+    window = engine(ttft_s=3.65, queue_s=0.0, prefill_s=prefill_s, decode_s=3.3)
+    found = decompose(ClientMeans(10, 7.0, None, None), window, without=("router queue", "replica queue"))
+    assert found.rules[0].value == pytest.approx(6.95 / 7)
+    timed = timed_closure(parts(window), 7.0)
+    assert timed.value == pytest.approx((prefill_s + 3.3) / 7)
+    assert timed.ok is False
+
+
+def test_by_timers_alone_terms_close_where_nothing_is_lost_between_them() -> None:
+    found = timed_closure(parts(engine(ttft_s=0.05, queue_s=0.01, prefill_s=0.04, decode_s=6.8)), 7.0)
+    assert (found.ok, found.rule) == (True, "sum of the timed terms / client E2E")
+
+
+def test_by_timers_alone_a_missing_term_leaves_the_closure_open_and_a_missing_intake_does_not() -> None:
+    assert timed_closure({"engine queue": None, "prefill": 0.1, "decode": 3.0}, 7.0).ok is None
+    assert timed_closure({"engine intake": None, "prefill": 0.1, "decode": 6.9}, 7.0).ok is True
+    assert timed_closure({"engine intake": None, "prefill": 0.1, "decode": 3.0}, 7.0).ok is False
+    assert timed_closure({"prefill": None, "decode": None}, 7.0).ok is None

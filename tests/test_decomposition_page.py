@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from nlqlib import article, plots
 from nlqlib.artifacts import Record, Store
 from nlqlib.experiments import decomposition, decomposition_article, decomposition_bars
+from nlqlib.experiments import decomposition_closure as closure
 from nlqlib.experiments import decomposition_page as page
 from nlqlib.experiments.arm import Arm, at, spec
 from nlqlib.experiments.arm import arm as varied
@@ -59,8 +60,8 @@ def test_the_terms_close_and_the_residual_is_the_twins_own_setting(alone: Record
     assert sum(v or 0.0 for v in found.values()) == pytest.approx(whole, rel=1e-9)
     assert found["residual"] == pytest.approx(0.0675, abs=1e-6)
     assert found["engine intake"] == pytest.approx(0.0025, abs=1e-6)
-    assert page.outside_s(alone) == pytest.approx(0.0675, abs=1e-6)
-    assert page.closure(alone).ok is True
+    assert closure.outside_s(alone) == pytest.approx(0.0675, abs=1e-6)
+    assert closure.by_difference(alone).ok is True
 
 
 def test_a_twin_without_a_gateway_has_no_admission_queues(alone: Record) -> None:
@@ -82,7 +83,7 @@ def test_the_gateways_queues_hold_the_time_that_the_limits_cost(gateway: Record)
     assert whole is not None and queued > 0.3 * whole
     assert found["residual"] == pytest.approx(0.0675, abs=1e-3)
     assert (found["engine queue"] or 0.0) < 0.05
-    assert page.closure(gateway).ok is True
+    assert closure.by_difference(gateway).ok is True
     assert "nothing queues" in page.gateway_sentence([gateway])
 
 
@@ -144,15 +145,15 @@ def test_a_term_that_was_not_seen_is_a_dash_and_named() -> None:
     assert row["decode (ms)"] == row["router queue (ms)"] == "—"
     assert row["replica queue (ms)"] == "none"
     assert "Not observable here: router queue, decode" in page.missing([blind])
-    assert "cannot be told" in page.closure_sentence([blind, arm()], _twin())
+    assert "cannot be told" in closure.closure_sentence([blind, arm()], _twin())
 
 
 def test_an_engine_without_timers_closes_nothing() -> None:
     blind = arm(1, {"engine queue": None, "prefill": None, "decode": None}, 3.2, None)
-    assert page.closure_sentence([blind], _twin()).startswith("The engine shows no timers")
+    assert closure.closure_sentence([blind], _twin()).startswith("The engine shows no timers")
     assert "does not say" in page.terms_sentence([blind])
     assert "cannot be checked" in page.arithmetic_sentence([blind])
-    assert page.closure_table([blind]).loc["alone", "closes"] == "cannot tell"
+    assert closure.closure_table([blind]).loc["alone", "closes by timers"] == "cannot tell"
 
 
 def test_tokens_times_gap_of_the_article_and_of_an_arm() -> None:

@@ -8,7 +8,7 @@ from sweep_records import level
 
 from nlqlib import plots
 from nlqlib.artifacts import Record, Store
-from nlqlib.experiments import propagation, propagation_page, token_rates
+from nlqlib.experiments import propagation, propagation_page, propagation_scrape, token_rates
 from nlqlib.experiments.propagation import asked
 from nlqlib.experiments.study import Study
 from nlqlib.serving.target import TargetError, open_target
@@ -102,8 +102,8 @@ def test_the_scrape_shows_everything_in_flight_running(twin: Study, scrape: Reco
     assert middle["waiting"] == pytest.approx(0, abs=1)
     assert 0 < middle["kv_usage"] < 0.05
     assert b"vllm:num_requests_running" in scrape.scrapes()["middle"]
-    assert "by construction" in propagation_page.scrape_sentence(scrape, twin)
-    assert set(propagation_page.scrape_table(scrape, twin)["how it came about"][:3]) == {"by construction"}
+    assert "by construction" in propagation_scrape.scrape_sentence(scrape, twin)
+    assert set(propagation_scrape.scrape_table(scrape, twin)["how it came about"][:3]) == {"by construction"}
 
 
 def test_lifting_the_limits_gains_some_twenty_times(runs: list[Record], before: Record) -> None:
@@ -135,7 +135,7 @@ def test_against_the_article_what_holds_by_construction_has_no_verdict(
 
 def test_every_figure_is_drawn_and_says_its_target(twin: Study, runs: list[Record], scrape: Record) -> None:
     for figure, alt in (
-        (propagation_page.scrape_figure(scrape, twin), propagation_page.scrape_alt(scrape, twin)),
+        (propagation_scrape.scrape_figure(scrape, twin), propagation_scrape.scrape_alt(scrape, twin)),
         (token_rates.rates_figure(runs, twin), token_rates.rates_alt(runs, twin)),
     ):
         assert len(plots.png(figure)) > 8_000
@@ -190,8 +190,8 @@ def test_without_counters_the_answers_say_what_they_can_and_computed_is_missing(
 
 def test_without_metrics_the_scrape_is_not_observable(twin: Study) -> None:
     record = by_hand()
-    assert "not observable" in propagation_page.scrape_sentence(record, twin)
-    table = propagation_page.scrape_table(record, twin)
+    assert "not observable" in propagation_scrape.scrape_sentence(record, twin)
+    table = propagation_scrape.scrape_table(record, twin)
     assert set(table["one scrape"]) == {"—"}
     assert set(table["how it came about"]) == {"missing"}
 

@@ -4,7 +4,12 @@
 *Engine intake* is TTFT less queue and prefill. vLLM counts TTFT from arrival at its frontend and the queue
 from the moment its scheduler hears of the request, which is between two steps: what lies between is
 tokenising, and the rest of the step that ran. On an engine with steps of a second that is no small thing, and
-no queue shows it.
+no queue shows it. It is a *difference*, in no timer of its own, so there are two closures:
+
+- by timers alone, without the intake: whether what is timed, each by a clock of its own, makes up what the
+  client waits. What it misses is in no timer: intake, network, HTTP.
+- with the intake by difference: queue and prefill cancel, so that the sum is the admission queues, TTFT and
+  decode. It says how little is lost outside the engine, and nothing of how queue and prefill part.
 
 All are means in seconds: E2E and the two admission queues from the client's own answers (the queues from the
 gateway's headers), the rest from the engine's histograms. The residual is what no term explains, network and
@@ -12,7 +17,7 @@ frontend; it is always shown. A term that was not seen is missing and named, nev
 residual, and whether the terms close cannot be decided unless they close without it.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nlqlib.analysis.window import Window
@@ -23,6 +28,8 @@ INTAKE = "engine intake"
 ENGINE, PREFILL, DECODE = "engine queue", "prefill", "decode"
 LAYERS = (ROUTER, REPLICA, INTAKE, ENGINE, PREFILL, DECODE)
 """In the order in which a request passes them."""
+CLOSES, TIMED_CLOSE = "sum of the terms", "sum of the timed terms"
+"""Names of the closure with the intake by difference, and of that by timers alone."""
 CLOSURE = 0.05
 """Largest share of the total that the terms may miss or exceed."""
 COVERAGE = 0.10
@@ -115,10 +122,9 @@ def intake_s(window: Window) -> float | None:
     """From arrival at the engine's frontend until its scheduler knows of a request; `None` where not seen.
 
     TTFT is observed at the first token and the phases at the end, so at a window's edges the difference of
-    their means may fall below 0 by a little: it is 0 then.
+    their means may fall below 0 by a little: it stays so, for a 0 would be another sum.
     """
-    found = _less(window.ttft_s, [window.queue_s, window.prefill_s])
-    return None if found is None else max(0.0, found)
+    return _less(window.ttft_s, [window.queue_s, window.prefill_s])
 
 
 def decompose_engine(window: Window) -> Decomposition:
@@ -140,20 +146,28 @@ def _decomposition(
     terms = tuple(Term(name, value, _share(value, total_s)) for name, value in seen.items())
     known = [value for value in seen.values() if value is not None]
     rest = _less(total_s, known) if known else None
-    rules = (
-        _closure(total, _share(sum(known), total_s) if known else None, len(known) < len(seen)),
-        *further,
-    )
+    rules = (_closure(CLOSES, total, seen, total_s), *further)
     return Decomposition(
         total, total_s, n, terms, Term("residual", rest, _share(rest, total_s)), outside_s, rules
     )
 
 
-def _closure(total: str, share: float | None, incomplete: bool) -> Rule:
+def timed_closure(
+    parts: Mapping[str, float | None], total_s: float | None, total: str = "client E2E"
+) -> Rule:
+    """Whether the timed terms of `parts` (seconds by layer) alone make up `total_s`: without the intake."""
+    timed = {name: value for name, value in parts.items() if name != INTAKE}
+    return _closure(TIMED_CLOSE, total, timed, total_s)
+
+
+def _closure(what: str, total: str, parts: Mapping[str, float | None], total_s: float | None) -> Rule:
     """No term is negative: a sum that closes without a missing term needs none, and one too large fails."""
     low, high = 1 - CLOSURE, 1 + CLOSURE
+    known = [value for value in parts.values() if value is not None]
+    share = _share(sum(known), total_s) if known else None
+    incomplete = len(known) < len(parts)
     ok = None if share is None or (share < low and incomplete) else low <= share <= high
-    return Rule(f"sum of the terms / {total}", share, f"{low:g} … {high:g}", ok)
+    return Rule(f"{what} / {total}", share, f"{low:g} … {high:g}", ok)
 
 
 def _coverage(client: ClientMeans, window: Window) -> Rule:

@@ -52,7 +52,7 @@ class SweepLevel:
     steady_s: float | None = None
     """Mean latency of those sent when all N were in flight already."""
     in_flight_mean: float | None = None
-    """As the client counts, over the steady state."""
+    """As the client counts, over the steady state; `None` without one: ramp and drain are no fault of its."""
     in_flight_peak: float | None = None
     running_mean: float | None = None
     """Sequences the engine runs, all replicas together, sampled through the level."""
@@ -138,14 +138,12 @@ def level(
     *,
     running: Sequence[float] = (),
     waiting: Sequence[float] = (),
-    lead_in: bool = False,
     **known: object,
 ) -> SweepLevel:
     """The row of a closed loop's measured `completions`; times since its first start.
 
-    `running`, `waiting`: what was sampled of the engine, empty where nothing was. `lead_in`: others were in
-    flight before the first of these. Further fields of `SweepLevel` by name. Raises `ValueError` for
-    completions without times.
+    `running`, `waiting`: what was sampled of the engine, empty where nothing was. Further fields of
+    `SweepLevel` by name. Raises `ValueError` for completions without times.
     """
     window = steady_window(completions, concurrency)
     times, good = spans(completions), latency_summary(completions)
@@ -162,7 +160,7 @@ def level(
         p50_s=good.p50_s,
         p95_s=good.p95_s,
         steady_s=None if window is None else mean_of(_sent_after(completions, window.low)),
-        in_flight_mean=mean_in_flight(times, window),
+        in_flight_mean=None if window is None else mean_in_flight(times, window),
         in_flight_peak=float(peak_in_flight(times)),
         running_mean=mean_of(running),
         running_max=max(running, default=None),
@@ -176,7 +174,7 @@ def level(
         hung_share=_hung_share(completions, window),
         failures={k: v for k, v in outcome_counts(completions).items() if k != "ok"},
         replicas=tuple(sorted({c.replica for c in completions if c.replica})) or None,
-        burst_s=() if lead_in else burst(completions, concurrency),
+        burst_s=burst(completions, concurrency),
     )
     return replace(row, **known)  # type: ignore[arg-type]
 

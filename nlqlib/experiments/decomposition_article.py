@@ -21,7 +21,7 @@ def article_terms() -> dict[str, float | None]:
     client = article.claim(ARTICLE_OUTSIDE).value
     outside = None if client is None or value["e2e"] is None else client - value["e2e"]
     first = [value[c] for c in ("ttft", "queue", "prefill")]
-    intake = None if None in first else max(0.0, first[0] - first[1] - first[2])  # type: ignore[operator]
+    intake = None if None in first else first[0] - first[1] - first[2]  # type: ignore[operator]
     phases = {ENGINE: value["queue"], PREFILL: value["prefill"], DECODE: value["decode"]}
     return {INTAKE: intake, **phases, RESIDUAL: outside}
 

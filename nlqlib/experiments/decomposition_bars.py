@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from nlqlib import plots
-from nlqlib.analysis.decomposition import LAYERS, REPLICA, ROUTER
+from nlqlib.analysis.decomposition import INTAKE, LAYERS, REPLICA, ROUTER
 from nlqlib.experiments.captions import kinds, named
 from nlqlib.experiments.decomposition_article import article_terms
 from nlqlib.experiments.decomposition_page import RESIDUAL, name, terms, terms_sentence
@@ -58,7 +58,7 @@ def _bar(ax: Axes, at: int, parts: Mapping[str, float | None], widest: float, ar
             style = {"facecolor": "white", "edgecolor": COLOURS[term], "hatch": "//", "lw": 1.2}
         ax.barh(at, wide, left=left, height=0.6, **style)
         if wide >= WRITTEN * widest:
-            text = f"{term}\n{value:.2f} s"
+            text = f"{_called(term)}\n{value:.2f} s"
             box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8} if article_row else None
             ax.text(
                 left + wide / 2,
@@ -71,10 +71,15 @@ def _bar(ax: Axes, at: int, parts: Mapping[str, float | None], widest: float, ar
                 color="black" if article_row or term in PALE else "white",
                 bbox=box,
             )
-        elif value > 0.5e-3:
-            small.append(f"{term} {value * 1e3:.0f} ms")
+        elif abs(value) > 0.5e-3:
+            small.append(f"{_called(term)} {value * 1e3:.0f} ms")
         left += wide
     ax.text(left + 0.01 * widest, at, "\n".join(_folded(small)), va="center", fontsize=8.5, color=plots.GREY)
+
+
+def _called(term: str) -> str:
+    """A term's name in the figure; the intake is a difference and says so."""
+    return f"{term} (difference)" if term == INTAKE else term
 
 
 def _folded(parts: Sequence[str], most: int = 2) -> list[str]:

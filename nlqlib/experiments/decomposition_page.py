@@ -1,4 +1,4 @@
-"""How the page on latency decomposition shows its arms: terms, arithmetic, first token, closure, gateway.
+"""How the page on latency decomposition shows its arms: terms, arithmetic, first token, gateway.
 
 From records alone. Means, in milliseconds where tables say so; a dash is what was not seen.
 """
@@ -6,12 +6,11 @@ From records alone. Means, in milliseconds where tables say so; a dash is what w
 import pandas as pd
 
 from nlqlib import article
-from nlqlib.analysis.decomposition import DECODE, ENGINE, LAYERS, REPLICA, ROUTER
+from nlqlib.analysis.decomposition import DECODE, ENGINE, INTAKE, LAYERS, REPLICA, ROUTER
 from nlqlib.artifacts import Record
 from nlqlib.experiments.study import Study
 from nlqlib.experiments.sweep_page import article_shown
 from nlqlib.experiments.sweep_rows import Records, failures, told
-from nlqlib.records import Rule
 
 RESIDUAL = "residual"
 
@@ -48,13 +47,18 @@ def terms_table(records: Records) -> pd.DataFrame:
             "n": record.requests.get("total", 0),
             "failed": failures(record.requests),
             "client E2E (ms)": ms(whole),
-            **{f"{layer} (ms)": ms(found[layer]) if layer in found else "none" for layer in LAYERS},
+            **{_column(layer): ms(found[layer]) if layer in found else "none" for layer in LAYERS},
             "residual (ms)": ms(found[RESIDUAL]),
             "decode / E2E": told(ratio(found.get(DECODE), whole), ".1%"),
             "ITL (ms)": ms(record.value("itl", "mean"), ".2f"),
             "TTFT, engine (ms)": ms(record.value("ttft", "mean")),
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("arm")
+
+
+def _column(layer: str) -> str:
+    """The intake is in no timer: it is TTFT less queue and prefill, and says so."""
+    return f"{layer}, by difference (ms)" if layer == INTAKE else f"{layer} (ms)"
 
 
 def ms(seconds: float | None, form: str = ",.1f") -> str:
@@ -161,60 +165,6 @@ def first_token_sentence(records: Records) -> str:
         return "No streamed answer came, so no client saw a first token."
     text = "; ".join(f"{t * 1e3:.0f} ms of {w:.2f} s ({arm})" for arm, t, w in known)
     return f"Who streams waits for the first token {text}: without streaming the whole of it is waited for."
-
-
-# ---- closure ---------------------------------------------------------------------------------------------
-
-
-def closure(record: Record) -> Rule:
-    """The closure rule of an arm."""
-    return next(r for r in record.validity if r.rule.startswith("sum of the terms"))
-
-
-def outside_s(record: Record) -> float | None:
-    """Client E2E less the engine's own and the admission queues that were seen; unseen ones are in it."""
-    whole, engine, found = total_s(record), record.value("engine_e2e", "mean"), terms(record)
-    if whole is None or engine is None:
-        return None
-    return whole - engine - sum(found.get(layer) or 0.0 for layer in (ROUTER, REPLICA))
-
-
-def closure_table(records: Records) -> pd.DataFrame:
-    """Sum of the terms against client E2E, and what the residual consists of, arm by arm."""
-    rows = {}
-    for record in records:
-        found, whole = terms(record), total_s(record)
-        seen = [v for t, v in found.items() if t != RESIDUAL and v is not None]
-        outside = outside_s(record)
-        residual = found[RESIDUAL]
-        inside = None if outside is None or residual is None else residual - outside
-        rule = closure(record)
-        rows[name(record)] = {
-            "sum of the terms (ms)": ms(sum(seen) if seen else None),
-            "client E2E (ms)": ms(whole),
-            "sum / E2E": told(rule.value if isinstance(rule.value, float) else None, ".3f"),
-            "bounds": str(rule.threshold),
-            "closes": {True: "yes", False: "NO", None: "cannot tell"}[rule.ok],
-            "residual (ms)": ms(found[RESIDUAL]),
-            "of it outside the engine (ms)": ms(outside),
-            "inside, in no timer (ms)": ms(inside),
-        }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("arm")
-
-
-def closure_sentence(records: Records, study: Study) -> str:
-    """Whether every arm closes, and where the twin's residual comes from."""
-    verdicts = [closure(r).ok for r in records]
-    shares = [v for r in records if isinstance(v := closure(r).value, float)]
-    if not shares:
-        return "The engine shows no timers: nothing can be closed, and the whole latency is residual."
-    text = f"{sum(v is True for v in verdicts)} of {len(verdicts)} arms close within 5 %"
-    if None in verdicts:
-        text += f", {verdicts.count(None)} cannot be told, because a term that was not seen may hold the rest"
-    text = f"{text}; the terms make up {min(shares):.1%} to {max(shares):.1%} of what the client waits."
-    if study.target.kind != "twin":
-        return text
-    return f"{text} The twin's residual is set by its document (network and frontend): given, not found."
 
 
 # ---- the gateway -----------------------------------------------------------------------------------------

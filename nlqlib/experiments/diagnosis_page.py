@@ -5,14 +5,24 @@ from collections.abc import Mapping
 import pandas as pd
 
 from nlqlib.analysis.diagnosis import Diagnosis
+from nlqlib.analysis.staircase import ControlledStaircase
 from nlqlib.experiments.diagnose import of_records
+from nlqlib.experiments.saved_levels import saved_staircase
 from nlqlib.experiments.sweep_rows import Records
 from nlqlib.records import Json
 
+STAIRCASE = "02_serialization_staircase"
+"""The notebook whose retained test says whether independent processes queue as well."""
+
 
 def diagnoses(sweeps: Mapping[str, Records]) -> dict[str, Diagnosis]:
-    """The verdict on each sweep."""
-    return {name: of_records(records) for name, records in sweeps.items()}
+    """The verdict on each sweep, with the target's retained staircase where its deployment was the same."""
+    return {name: of_records(records, _staircase(records)) for name, records in sweeps.items()}
+
+
+def _staircase(records: Records) -> ControlledStaircase | None:
+    """The staircase test retained beside the notebook that `records` are from. Raises `ArtifactError`."""
+    return saved_staircase(records[0].path.parent.parent / STAIRCASE, records[0]) if records else None
 
 
 def layers_table(found: Mapping[str, Diagnosis]) -> pd.DataFrame:

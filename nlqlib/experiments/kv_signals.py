@@ -1,15 +1,17 @@
 """Which explanations the signals of a run reject, what the GPU says, and the article beside ours."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
+from nlqlib.analysis.window import IN_FLIGHT
 from nlqlib.article import Verdict, comparison_table, verdict
 from nlqlib.artifacts import Record
 from nlqlib.experiments.knee_article import tag
 from nlqlib.experiments.kv_page import arm_name, foretold
 from nlqlib.experiments.kv_pressure import ARTICLE_CONCURRENCY
+from nlqlib.experiments.propagation_gauges import lags
 from nlqlib.experiments.study import Study
 from nlqlib.experiments.sweep_rows import Records, told
 
@@ -29,6 +31,8 @@ class Explanation:
     """The signal of an arm, in words."""
     shows: Callable[[Record], bool | None]
     """Whether it speaks for the explanation; `None`: it is missing."""
+    silent: str = ""
+    """What is true of a run in which it does not."""
 
 
 def share(record: Record, *metrics: str) -> float | None:
@@ -56,10 +60,38 @@ def waits_for_room(record: Record) -> bool | None:
     return None if waiting is None or used is None else waiting > LITTLE and used >= FULL
 
 
+def together(record: Record) -> float | None:
+    """The most requests that the engine was seen to know of at one time, running and waiting together."""
+    told_at_once = [r.value for r in record.validity if r.rule == IN_FLIGHT]
+    means = [record.value(name, "mean") for name in ("running", "waiting")]
+    seen = [*told_at_once, record.value("running", "max"), record.value("waiting", "max"), _sum(means)]
+    return max((v for v in seen if isinstance(v, int | float)), default=None)
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [v for v in values if v is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
 def apart(record: Record) -> float | None:
-    """Share of the requests in flight that the engine does not know of."""
-    inside = share(record, "running", "waiting")
-    return None if inside is None else max(0.0, 1 - inside)
+    """Share of the requests in flight that the engine did not know of even at its fullest moment.
+
+    A mean over time would not do: gauges lag behind long steps.
+    """
+    most = together(record)
+    return None if most is None else max(0.0, 1 - most / float(record.params["concurrency"]))
+
+
+def stay_apart(record: Record) -> bool | None:
+    """Whether requests never were in the engine together; `None` too where gauges may hide that they were."""
+    found = beyond(apart(record), LITTLE)
+    return None if found and lags(record) else found
+
+
+def _apart_in_words(record: Record) -> str:
+    most = together(record)
+    aside = "" if most is None else f" ({most:.0f} of {record.params['concurrency']} at once)"
+    return f"{told(apart(record), '.1%')}{aside}"
 
 
 def beyond(value: float | None, bound: float) -> bool | None:
@@ -79,18 +111,21 @@ EXPLANATIONS = (
         "preemptions",
         lambda r: told(r.value("preemptions", "count"), ".0f"),
         lambda r: beyond(r.value("preemptions", "count"), 0),
+        "nothing was preempted",
     ),
     Explanation(
         "the KV cache is nearly full",
         f"largest KV usage, from {FULL:.0%} on",
         lambda r: told(r.value("kv_usage", "max"), ".1%"),
         full,
+        "the cache was never nearly full",
     ),
     Explanation(
         "requests wait for room in the KV cache",
         f"waiting, mean, above {LITTLE:.0%} of those in flight while the cache is nearly full",
         lambda r: told(r.value("waiting", "mean"), ".2f"),
         waits_for_room,
+        "nothing waited for room",
     ),
     Explanation(
         "time is lost in the engine's queue, for whatever reason",
@@ -106,14 +141,14 @@ EXPLANATIONS = (
     ),
     Explanation(
         "requests do not reach the engine together",
-        f"in flight but neither running nor waiting, above {LITTLE:.0%}",
-        lambda r: told(apart(r), ".1%"),
-        lambda r: beyond(apart(r), LITTLE),
+        f"in flight but neither running nor waiting at the fullest moment, above {LITTLE:.0%}",
+        _apart_in_words,
+        stay_apart,
     ),
 )
 PRESSURE = EXPLANATIONS[:3]
 """What KV pressure itself would show."""
-UNSEEN = "cannot tell: signal missing"
+UNSEEN = "cannot tell: signal missing or late"
 
 
 def signals_table(record: Record, control: Record | None = None) -> pd.DataFrame:
@@ -144,19 +179,34 @@ def judged(e: Explanation, record: Record) -> str:
 
 def signals_sentence(record: Record, control: Record | None = None) -> str:
     """Whether KV pressure is ruled out, and whether the same signals see it where it is."""
-    words = [judged(e, record) for e in PRESSURE]
-    if "NOT rejected" in words:
-        text = "KV pressure is not ruled out: at least one of its signals speaks for it."
-    elif "rejected" in words:
-        missing = words.count(UNSEEN)
-        aside = f", {missing} of its signals unseen" if missing else ""
-        text = f"KV pressure is ruled out{aside}: nothing was preempted, nothing waited for room."
-    else:
-        text = "Whether the KV cache is under pressure cannot be told: none of its signals is visible here."
+    text = _pressure(record)
     if control is None:
         return text
     found = sum(judged(e, control) == "NOT rejected" for e in PRESSURE)
     return f"{text} The control with too few blocks shows {found} of the {len(PRESSURE)} signals of pressure."
+
+
+def _pressure(record: Record) -> str:
+    """What the signals of pressure say, each of them: one that is unseen rejects nothing."""
+    shown = {e: e.shows(record) for e in PRESSURE}
+    speaking = [e.claim for e, speaks in shown.items() if speaks]
+    silent = [e.silent for e, speaks in shown.items() if speaks is False]
+    unseen = [f"whether {e.claim}" for e, speaks in shown.items() if speaks is None]
+    if speaking:
+        return f"KV pressure is not ruled out: signals say that {' and that '.join(speaking)}."
+    if not silent:
+        return "Whether the KV cache is under pressure cannot be told: none of its signals is visible here."
+    if not unseen:
+        return f"KV pressure is ruled out: {_listed(silent)}."
+    return (
+        f"KV pressure does not show, but is partly unseen: {_listed(silent)}; not told is {_listed(unseen)}."
+    )
+
+
+def _listed(words: Sequence[str]) -> str:
+    """`a, b and c`."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def gpu_table(records: Records) -> pd.DataFrame:

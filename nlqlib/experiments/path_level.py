@@ -1,7 +1,7 @@
 """One level of a closed loop, seen from every layer of the path: what a level of a sweep is, and more.
 
 Kept besides: how long each request waited at the router and at the replica (from the gateway's headers), the
-gateway's own page, the engine's gauges through the run, and one whole scrape in the middle of it.
+gateway's own page, the engine's gauges through the run, and one whole scrape in its second half.
 """
 
 import asyncio
@@ -47,26 +47,50 @@ class PathLevel(Level):
 
 @dataclass
 class Middle:
-    """Scrapes once, soon after the `half`-th answer, while the others are in flight."""
+    """Scrapes once while the level is at its fullest.
+
+    That is at the first sample, after half of the answers, that shows all of `full` running. Where no sample
+    does, the scrape taken soon after the `half`-th answer stands.
+    """
 
     reader: MetricsReader | None
     half: int
+    full: int
     done: int = 0
     task: "asyncio.Task[Scrape] | None" = None
+    met: bool = False
+    """Whether such a sample came."""
 
     def advance(self) -> None:
         """One answer more."""
         self.done += 1
-        if self.reader and self.done == self.half:
-            self.task = asyncio.get_running_loop().create_task(self._scrape(self.reader))
+        if self.done == self.half:
+            self._take(PAUSE_S)
+
+    async def sample(self) -> Sample:
+        """The gauges now, for the sampler. Only for a level with a reader."""
+        assert self.reader is not None
+        found = await self.reader.sample()
+        if not self.met and self.done >= self.half and (found.running or 0.0) >= self.full:
+            self.met = True
+            self._take(0.0)
+        return found
 
     async def page(self) -> Scrape | None:
         """The scrape; `None` where there is nothing to read."""
         return await self.task if self.task else None
 
+    def _take(self, pause_s: float) -> None:
+        """Scrape in `pause_s` seconds, instead of what was scraped or is waited for."""
+        if self.reader is None:
+            return
+        if self.task is not None:
+            self.task.cancel()
+        self.task = asyncio.get_running_loop().create_task(self._scrape(self.reader, pause_s))
+
     @staticmethod
-    async def _scrape(reader: MetricsReader) -> Scrape:
-        await asyncio.sleep(PAUSE_S)
+    async def _scrape(reader: MetricsReader, pause_s: float) -> Scrape:
+        await asyncio.sleep(pause_s)
         return await reader.scrape()
 
 
@@ -115,8 +139,8 @@ async def _measure(study: Study, level: PathLevel) -> Measured:
         if level.warm:
             await warm(client, asked[: level.requests])
         before = await settled(reader)
-        middle = Middle(reader, level.requests // 2)
-        sampler = Sampler(reader.sample) if reader else None
+        middle = Middle(reader, level.requests // 2, level.concurrency)
+        sampler = Sampler(middle.sample) if reader else None
         offer = cycled(asked)
         run = await closed_loop(
             client, offer, level.concurrency, level.requests, sampler=sampler, report=middle

@@ -1,24 +1,19 @@
-"""How the page on propagation shows its runs: variation, gain, the scrape, and the article beside."""
+"""How the page on propagation shows its runs: variation, gain, waves, and the article beside."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pandas as pd
-from matplotlib.figure import Figure
 
-from nlqlib import plots
 from nlqlib.analysis.stats import Summary, summary
-from nlqlib.article import Verdict, comparison_table, verdict
+from nlqlib.article import Verdict, claim, comparison_table, verdict
 from nlqlib.artifacts import Record
-from nlqlib.experiments.captions import kinds, named
-from nlqlib.experiments.factorial_page import depth_at
 from nlqlib.experiments.knee_article import tag
-from nlqlib.experiments.saved_levels import completions_of
+from nlqlib.experiments.propagation_scrape import construction, in_scheduler
 from nlqlib.experiments.study import Study
 from nlqlib.experiments.sweep_page import sweep_table
-from nlqlib.experiments.sweep_rows import Records, broken, span, told
+from nlqlib.experiments.sweep_rows import WINDOW_LENGTH, Records, broken, span, told
 from nlqlib.experiments.token_rates import RATES, rates
-from nlqlib.records import Json
 
 BOUND = 0.01
 """The article's bound on the coefficient of variation."""
@@ -117,83 +112,31 @@ def gain_sentence(after: Records, before: Record | None) -> str:
     )
 
 
-# ---- the scrape ------------------------------------------------------------------------------------------
-
-
-def scrape_table(record: Record, study: Study) -> pd.DataFrame:
-    """What one scrape in the middle of the level says, beside the samples of the whole level."""
-    middle, how = record.results.get("middle") or {}, construction(study)
-    wanted = (
-        ("requests in flight, by the client", "in_flight", ".0f", ("in_flight", "mean"), how),
-        ("requests running", "running", ".0f", ("running", "mean"), how),
-        ("requests waiting", "waiting", ".0f", ("waiting", "mean"), how),
-        ("KV blocks in use", "kv_usage", ".2%", None, study.target.time_tag),
-        ("KV blocks in all", "blocks", ".0f", None, "configured"),
-    )
-    shown = [_row(name, middle.get(key), form, mean, record, tag) for name, key, form, mean, tag in wanted]
-    return pd.DataFrame(shown).set_index("quantity")
-
-
-def _row(
-    name: str, value: float | None, form: str, mean: tuple[str, str] | None, record: Record, how: str
-) -> Json:
-    return {
-        "quantity": name,
-        "one scrape": told(value, form),
-        "mean over the level": told(record.value(*mean), ".1f") if mean else "—",
-        "how it came about": how if value is not None else "missing",
-    }
-
-
-def construction(study: Study) -> str:
-    """The tag of what a closed loop in front of an unlimited model must show."""
-    return "by construction" if study.target.kind == "twin" else "measured"
-
-
-def scrape_sentence(record: Record, study: Study) -> str:
-    """Whether the requests in flight are in the scheduler."""
-    middle, n = record.results.get("middle") or {}, record.params["concurrency"]
-    running, waiting = middle.get("running"), middle.get("waiting")
-    if running is None or waiting is None:
-        return "Whether requests run or wait in the engine is not observable here: it shows no metrics."
-    text = f"Under {n} in flight the scrape shows running = {running:.0f} and waiting = {waiting:.0f}"
-    if study.target.kind == "twin":
-        return (
-            f"{text}. On the twin this holds by construction, since nothing stands before a scheduler that "
-            "may run 32: it checks the plumbing, and confirms nothing."
-        )
-    reached = running >= 0.95 * n and waiting <= 0.05 * n
-    return f"{text}: {'requests reach' if reached else 'not all requests reach'} the scheduler together."
-
-
-def scrape_figure(record: Record, study: Study) -> Figure:
-    """Running and waiting in the engine through the level, the scrape marked, beside the client's count."""
-    fig, ax = plots.figure(study.target.name, kinds(study), width_in=7.6, height_in=3.6)
-    rows = [g for g in record.results.get("gauges") or [] if None not in g]
-    times = [g[0] for g in rows]
-    spans = [
-        (c.start_s, c.end_s) for c in completions_of(record) if c.start_s is not None and c.end_s is not None
-    ]
-    grid = pd.Series(times or [s for s, _ in spans]).to_numpy(float)
-    ax.plot(grid, depth_at(grid, spans), color="black", lw=1.2, marker="", label="in flight (client)")
-    for i, (at, name) in enumerate(((1, "running"), (2, "waiting"))):
-        if rows:
-            ax.plot(times, [g[at] for g in rows], color=plots.PALETTE[i], marker="", label=name)
-    middle = record.results.get("middle") or {}
-    if middle.get("at_s") is not None:
-        ax.axvline(middle["at_s"], color=plots.GREY, ls=":", lw=1.2)
-        ax.text(middle["at_s"], 0.5, " scrape", color=plots.GREY, transform=ax.get_xaxis_transform())
-    ax.set_ylim(-0.5, 1.15 * int(record.params["concurrency"]))
-    plots.name_axes(ax, "time since the first request", "requests", x_unit="s")
-    plots.label_lines(ax)
-    return fig
-
-
-def scrape_alt(record: Record, study: Study) -> str:
-    """Alternative text of `scrape_figure`."""
-    where = named(study)
+def waves_sentence(records: Records) -> str:
+    """Whether the runs have a steady window, and what the article's own row says of its runs."""
+    found = [r for record in records for r in record.validity if r.rule == WINDOW_LENGTH]
+    short = [r for r in found if r.ok is False]
+    article = _article_waves()
+    if not found or not short:
+        return f"Every run has a steady window. {article}" if found else article
+    n, k = records[0].requests["total"], int(records[0].params["concurrency"])
+    longest = max((r.value for r in found if isinstance(r.value, int | float)), default=0.0)
     return (
-        f"Requests running and waiting in the engine over time on {where}. {scrape_sentence(record, study)}"
+        f"{n} requests at {k} in flight are {n / k:.1f} waves: the longest steady window lasts {longest:.1f} "
+        f"mean latencies, of {short[0].threshold} that a steady throughput needs, so whole runs are "
+        f"compared. {article}"
+    )
+
+
+def _article_waves() -> str:
+    """Whether the article's own runs can have been in a steady state, by its own row."""
+    x, p95 = claim("after.throughput.32"), claim("after.p95.32")
+    n = int(x.condition["concurrency"])
+    if not x.value or p95.value is None or n / x.value <= p95.value:
+        return "The article's own row does not contradict a steady state."
+    return (
+        f"In the article's own row N / X, {n / x.value:.2f} s, exceeds its p95 of {p95.value:g} s, which no "
+        "steady state allows: ramp and drain are in its throughput as well."
     )
 
 
@@ -205,15 +148,16 @@ def against_article(records: Records, scrape: Record, before: Record | None, stu
     same = bool(records) and int(records[0].params["concurrency"]) == 32
     x, p95 = throughput(records), tail(records)
     how, n = tag(study, 32), records[0].requests["total"] if records else None
-    middle = (scrape.results.get("middle") or {}) if int(scrape.params["concurrency"]) == 28 else {}
+    under = int(claim("scrape.running").condition["concurrency"])
+    seen = in_scheduler(scrape) if int(scrape.params["concurrency"]) == under else (None, None)
     judged = [
         ("after.throughput.32", x.mean if same else None, x.interval, how),
         ("after.cv", x.cv if same else None, None, how),
         ("after.p95.32", p95.mean if same else None, p95.interval, tag(study, 32, "p95_s")),
         ("after.design.runs", float(len(records)), None, "by construction"),
         ("after.design.requests", n, None, "by construction"),
-        ("scrape.running", middle.get("running"), None, construction(study)),
-        ("scrape.waiting", middle.get("waiting"), None, construction(study)),
+        ("scrape.running", seen[0], None, construction(study)),
+        ("scrape.waiting", seen[1], None, construction(study)),
         ("after.derived.gain", gain(records, before) if same else None, None, how),
         *(
             (about, rates(records, kind).mean if same else None, rates(records, kind).interval, how)

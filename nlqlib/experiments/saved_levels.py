@@ -12,7 +12,7 @@ from nlqlib.analysis.diagnosis_levels import SweepLevel, level
 from nlqlib.analysis.staircase import ControlledStaircase
 from nlqlib.analysis.window import FINISHED, IN_FLIGHT, PAGES_READ
 from nlqlib.artifact_record import Record, load_record
-from nlqlib.experiments.staircase_result import AS_IT_IS, judge, staircases
+from nlqlib.experiments.staircase_result import AS_IT_IS, ONE_AT_A_TIME, judge, staircases
 from nlqlib.load.health import CLIENT
 from nlqlib.records import OUTCOMES, Completion, Json, Rule
 from nlqlib.runs import overlapping
@@ -58,13 +58,17 @@ def saved_staircase(folder: Path, like: Record) -> ControlledStaircase | None:
     `None` without one, or where several disagree about which it is. Raises `ArtifactError`.
     """
     bodies = (path for path in sorted(folder.rglob("*.json")) if not path.name.endswith(".run.json"))
-    found = [r for path in bodies if _is_staircase(r := load_record(path)) and _same_place(r, like)]
-    return controlled_staircase(found[0]) if len(found) == 1 else None
+    tests = [r for path in bodies if _is_staircase(r := load_record(path))]
+    found = [(r, run) for r in tests if (run := _run_like(r, like)) is not None]
+    return controlled_staircase(*found[0]) if len(found) == 1 else None
 
 
-def controlled_staircase(record: Record) -> ControlledStaircase:
-    """The endpoint as it was deployed, beside both controls. Raises `ArtifactError`."""
-    return judge(staircases(record))[AS_IT_IS]
+def controlled_staircase(record: Record, run: str = AS_IT_IS) -> ControlledStaircase:
+    """One run of a staircase test, by default the endpoint as it was deployed, beside both controls.
+
+    Raises `ArtifactError`.
+    """
+    return judge(staircases(record))[run]
 
 
 def _is_staircase(record: Record) -> bool:
@@ -72,10 +76,42 @@ def _is_staircase(record: Record) -> bool:
     return body.get("status") == "success" and AS_IT_IS in (body.get("results") or {}).get("runs", [])
 
 
-def _same_place(record: Record, like: Record) -> bool:
-    return bool(
-        record.body["target"] == like.body["target"] and record.body["identity"] == like.body["identity"]
-    )
+LOAD = ("clock", "words", "output_tokens", "output_sd", "seed")
+"""Of the twin's identity: in which time it answers and how much, not who answers."""
+
+
+def _run_like(test: Record, like: Record) -> str | None:
+    """The run of `test` on the deployment of `like`: the same endpoint, behind the same first limit.
+
+       `None` where there is none.
+    A test is made without a gateway of ours and once more behind a router limit of 1. Limits that let all of
+       its processes through are as good as none, and behind a router of 1 no further limit is ever reached.
+    """
+    if _endpoint(test) != _endpoint(like) or not _one_cell(test, like):
+        return None
+    was, limits = _admission(test), _admission(like)
+    if was == limits:
+        return AS_IT_IS
+    if not was and limits.get("router") == 1:
+        return ONE_AT_A_TIME if ONE_AT_A_TIME in test.results["runs"] else None
+    wide = all(isinstance(k, int) and k >= test.params.get("processes", 0) for k in limits.values())
+    return AS_IT_IS if not was and wide and test.params.get("processes") else None
+
+
+def _endpoint(record: Record) -> tuple[str, Json]:
+    """Who answered: the target, and its identity without the limits in front and without the load."""
+    told = record.body["identity"] or {}
+    return record.body["target"], {k: v for k, v in told.items() if k not in ("admission", *LOAD)}
+
+
+def _admission(record: Record) -> Json:
+    return dict((record.body["identity"] or {}).get("admission") or {})
+
+
+def _one_cell(test: Record, like: Record) -> bool:
+    """Whether no label says that the endpoint was deployed in another way."""
+    labels = {name for r in (test, like) if not _admission(r) and (name := r.params.get("cell"))}
+    return len(labels) < 2
 
 
 def sweep_name(record: Record) -> str:
@@ -101,7 +137,6 @@ def _level(record: Record, overlaps: set[Path], models: Sequence[str | None]) ->
     return level(
         completions_of(record),
         int(record.params["concurrency"]),
-        lead_in=bool(record.params.get("lead_in")),
         **dict.fromkeys(ENGINE) if hidden else _engine(record),
         hidden=hidden,
         client_rules=tuple(r for r in rules if r.rule.startswith(CLIENT)),
