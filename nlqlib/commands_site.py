@@ -5,6 +5,7 @@ What the prose pages say about a run's cost is planned here, from the notebooks'
 
 import argparse
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -24,7 +25,8 @@ PLANNED = {
 
 def build(argv: Sequence[str]) -> int:
     """`python -m nlqlib site`: the pages; with `TARGET` a URL, those of that endpoint alone."""
-    return site.main([*argv, *_own_target(argv)], texts())
+    began = time.monotonic()
+    return site.main([*argv, *_own_target(argv)], texts(), began)
 
 
 def _own_target(argv: Sequence[str]) -> list[str]:

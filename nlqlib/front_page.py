@@ -26,7 +26,8 @@ class Scene:
     """Its number."""
     made_by: str = ""
     """The function that draws the figure; empty: its first."""
-    sentences: int = 1
+    together: int = 1
+    """So many of the notebook's sentences are told, as one."""
     spare: bool = False
     """Told only where another step is missing."""
 
@@ -36,7 +37,7 @@ STORY = (
     Scene("02", "stairs_figure", 2),
     Scene("03", "interaction_figure"),
     Scene("04", "scrape_figure", spare=True),
-    Scene("05", "bend_figure", 2),
+    Scene("05", "bend_figure"),
     Scene("05", "efficiency_figure", spare=True),
     Scene("06", "beyond_figure"),
     Scene("07", "bars_figure"),
@@ -97,7 +98,7 @@ def _scene(loaded: Mapping[str, Any], target: str, scene: Scene) -> LiftedFigure
 
 
 def _told(at: int, scene: Scene, lifted: LiftedFigure, picture: str) -> str:
-    said = as_myst(shortened(lifted.sentence, scene.sentences))
+    said = as_myst(shortened(lifted.sentence, scene.together))
     return "\n".join(
         [
             f"### {at}. {as_myst(lifted.heading)}\n",

@@ -154,10 +154,23 @@ def sentence(nb: Any, said_by: str) -> str:
     return next((said[0] for cell in cells(nb) if cell.calls(said_by) and (said := _said(cell))), "")
 
 
-def shortened(text: str, sentences: int = 1) -> str:
-    """The first `sentences` of `text`, and every later one that says what holds by construction."""
+def shortened(text: str, together: int = 1) -> str:
+    """The first sentence of `text`, or the first `together` as one; and every later one that says what holds
+    by construction."""
     parts = SENTENCE_END.split(" ".join(text.split()))
-    return " ".join([*parts[:sentences], *(part for part in parts[sentences:] if CAVEAT in part)])
+    return " ".join([as_one(parts[:together]), *(part for part in parts[together:] if CAVEAT in part)])
+
+
+def as_one(sentences: Sequence[str]) -> str:
+    """`sentences` as one, its parts set off by semicolons."""
+    parts = [sentences[0], *map(_continued, sentences[1:])]
+    return "; ".join([*(part.rstrip(".") for part in parts[:-1]), parts[-1]])
+
+
+def _continued(sentence: str) -> str:
+    """`sentence` as it goes on within another: a plain first word loses its capital."""
+    plain = len(sentence) > 1 and sentence[1].islower()
+    return sentence[0].lower() + sentence[1:] if plain else sentence
 
 
 def as_myst(text: str) -> str:

@@ -32,13 +32,13 @@ def renew(readme: Path, loaded: Mapping[str, Any], costs: Mapping[str, str]) -> 
         path.parent.mkdir(parents=True, exist_ok=True)
         write_if_changed(path, lifted.png)
     steps = zip(names, told, strict=True)
-    texts = {"story": "\n\n".join(_step(name, lifted, scene.sentences) for name, (scene, lifted) in steps)}
+    texts = {"story": "\n\n".join(_step(name, lifted, scene.together) for name, (scene, lifted) in steps)}
     write_if_changed(readme, with_blocks(readme.read_text("utf-8"), {**texts, **costs}).encode())
     return [*written, readme]
 
 
-def _step(name: Path, lifted: LiftedFigure, sentences: int) -> str:
-    said = as_myst(shortened(lifted.sentence, sentences))
+def _step(name: Path, lifted: LiftedFigure, together: int) -> str:
+    said = as_myst(shortened(lifted.sentence, together))
     alt = lifted.alt.replace("[", "(").replace("]", ")")
     return f"**{lifted.heading}** {said}\n\n![{alt}]({name.as_posix()})"
 

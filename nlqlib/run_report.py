@@ -25,7 +25,8 @@ def report(settings: RunSettings, results: Sequence[Finished], wall_s: float) ->
             print("\n" + "\n".join(result.failure.lines(result.notebook.name)), file=sys.stderr)
     if left:
         print(f"\nfinished points are kept; resume with:\n  {command}", file=sys.stderr)
-    settings.say(f"{len(results) - len(left)} of {len(results)} notebooks in {duration(wall_s)}")
+    took = f"{wall_s:,.0f} s of wall time ({duration(wall_s)})"
+    settings.say(f"{len(results) - len(left)} of {len(results)} notebooks in {took}")
     if any(r.status in ("interrupted", "not run") for r in results):
         return 130
     return 1 if left else 0

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ import nbformat
 from nlqlib import front_page, paths, redaction
 from nlqlib.site_gate import Problem, check_notebook, ran_to_its_end
 from nlqlib.site_html import check_html
+from nlqlib.site_signs import typeset
 from nlqlib.site_stage import stage
 
 FIRST_TARGETS = ("twin", "local")  # then the others by name
@@ -118,7 +120,7 @@ def _target_order(target: str) -> tuple[int, str]:
 
 
 def _load(path: Path, page: str) -> Any:
-    """The notebook at `path`, its metadata completed with the target's name from the folder."""
+    """The notebook at `path`, its metadata completed with the name of its folder, its signs set."""
     try:
         nb = nbformat.reads(path.read_text("utf-8"), as_version=4)
     except (nbformat.reader.NotJSONError, nbformat.ValidationError, UnicodeDecodeError) as error:
@@ -127,7 +129,7 @@ def _load(path: Path, page: str) -> Any:
     run = f"of {started[:16].replace('T', ' ')} UTC" if started else None
     about = {"target": page.split("/")[0], "run": run, "what": _statement(nb)}
     nb.metadata["nlqlib"] = {**about, **nb.metadata.get("nlqlib", {})}
-    return nb
+    return typeset(nb)
 
 
 STATEMENT = re.compile(r"^\*target [^:]+: (.+)\*$")
@@ -174,8 +176,14 @@ def _put_in_place(html: Path, out: Path) -> None:
     shutil.move(html, out)
 
 
-def main(argv: Sequence[str] | None = None, texts: Mapping[str, str] | None = None) -> int:
-    """`python -m nlqlib.site`: build, say what was found, 0 only on success. `texts` as in `build_site`."""
+def main(
+    argv: Sequence[str] | None = None, texts: Mapping[str, str] | None = None, began: float | None = None
+) -> int:
+    """`python -m nlqlib.site`: build, say what was found, 0 only on success. `texts` as in `build_site`.
+
+    `began`: when the command was begun (`time.monotonic`), where it did something before.
+    """
+    began = time.monotonic() if began is None else began
     parser = argparse.ArgumentParser(prog="python -m nlqlib site", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--executed", type=Path, default=paths.BUILD / "executed", help="executed notebooks")
     parser.add_argument("--out", type=Path, default=paths.BUILD / "site", help="the site's folder")
@@ -199,6 +207,7 @@ def main(argv: Sequence[str] | None = None, texts: Mapping[str, str] | None = No
         print(f"nlqlib: no site built: {count} problem(s) above", file=sys.stderr)
         return 1
     print(f"{len(report.pages)} pages in {report.out}: open {report.out / 'index.html'}")
+    print(f"built in {time.monotonic() - began:.0f} s")
     return 0
 
 

@@ -62,7 +62,14 @@ def test_the_folded_numbers_of_a_figure_come_with_it():
 def test_a_quotation_is_one_sentence_and_every_caveat_of_construction():
     text = "X is 6.57 req/s. It is all interaction. On the twin it is by construction alike. The end."
     assert front_page_lift.shortened(text) == "X is 6.57 req/s. On the twin it is by construction alike."
-    assert front_page_lift.shortened(text, 2).startswith("X is 6.57 req/s. It is all interaction.")
+    told = "X is 6.57 req/s; it is all interaction. On the twin it is by construction alike."
+    assert front_page_lift.shortened(text, 2) == told
+
+
+def test_sentences_told_together_are_one_sentence_whose_names_keep_their_capitals():
+    both = ["As it is: **parallel**.", "Behind a limit: **serial**."]
+    assert front_page_lift.as_one(both) == "As it is: **parallel**; behind a limit: **serial**."
+    assert front_page_lift.as_one(["So.", "TTFT is 1 s.", "`X` is 2."]) == "So; TTFT is 1 s; `X` is 2."
 
 
 def test_dollars_are_no_formula_and_code_stays_code():
