@@ -20,7 +20,7 @@ export TARGET PROFILE NOTEBOOKS CLIENT REMEASURE MAX_REQUESTS MAX_TOKENS
 # The suite speaks UTF-8 whatever the locale says
 export PYTHONUTF8 := 1
 
-.PHONY: help env lab plan reproduce site publish readme test engine serve record validate-twin bench lint format lock clean
+.PHONY: help env lab plan reproduce site check-site publish readme test engine serve record validate-twin bench lint format lock clean
 
 help:  ## show the targets and the settings they take
 	@echo "nlqlib: a reproducible study of one LLM-backed service"
@@ -62,11 +62,16 @@ site: $(READY)  ## turn the executed notebooks into a static site in build/site
 	@ls build/executed/*/*.ipynb >/dev/null 2>&1 || $(MAKE) --no-print-directory reproduce
 	$(PY) -m nlqlib site
 
+check-site: $(READY)  ## every page of build/site in Chromium: console, requests, links, phone width, axe in light and dark
+	@test -f build/site/index.html || $(MAKE) --no-print-directory site
+	@$(PY) tests/site_check.py build/site
+
 publish: $(READY)  ## the site as one archive, build/site.zip
 	@test -f build/site/index.html || $(MAKE) --no-print-directory site
 	@$(PY) -m nlqlib publish
 
 readme: $(READY)  ## renew the README's story, pictures and costs from the executed notebooks of the twin
+	@ls build/executed/twin/*.ipynb >/dev/null 2>&1 || $(MAKE) --no-print-directory reproduce TARGET=twin NOTEBOOKS=
 	@$(PY) -m nlqlib readme
 
 $(VENV)/.ray: $(READY) requirements-ray.lock

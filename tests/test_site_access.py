@@ -1,7 +1,5 @@
 """The site as people meet it: by keyboard, screen reader, phone and printer, and without scripts."""
 
-import importlib.util
-import os
 from pathlib import Path
 
 import nbformat
@@ -9,6 +7,7 @@ import pytest
 from front_pages import admission, knee, notebook, shows
 from nbformat.v4 import new_output
 from site_browser import chromium, serving
+from site_check import VIEWS, View, look
 from site_pages import code
 
 from nlqlib import commands_site, site
@@ -28,14 +27,6 @@ NAMED = (
     "extending", "search",
 )  # fmt: skip
 PAGES = tuple(f"{name}.html" for name in NAMED)
-
-
-def axe_script() -> Path | None:
-    """axe-core as its Python package carries it, or the file named by `NLQLIB_AXE`."""
-    spec = importlib.util.find_spec("axe_playwright_python")
-    packaged = Path(spec.origin).with_name("axe.min.js") if spec and spec.origin else None
-    named = os.environ.get("NLQLIB_AXE")
-    return Path(named) if named else packaged
 
 
 @pytest.fixture(scope="module")
@@ -179,29 +170,10 @@ def test_a_page_has_one_title_headings_in_order_and_a_name_for_all_that_can_be_u
 
 
 @pytest.mark.site
-@pytest.mark.parametrize(("scheme", "pages"), [("light", PAGES), ("dark", PAGES[:3])])
-def test_axe_finds_nothing_serious_on_any_page(served, browser, scheme, pages):
-    script = axe_script()
-    if script is None:
-        pytest.skip("axe-core is not installed: pip install axe-playwright-python")
-    context = browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 900})
-    page = context.new_page()
-    found = {}
-    for path in pages:
-        page.goto(served + path, wait_until="load")
-        page.add_script_tag(path=str(script))
-        # a colour on its way from light to dark is judged as it will be
-        page.wait_for_function("document.getAnimations().every(a => a.playState !== 'running')")
-        violations = page.evaluate("axe.run().then(r => r.violations)")
-        told = [
-            f"{v['id']} ({v['impact']}): {v['nodes'][0]['html'][:160]}"
-            for v in violations
-            if v["impact"] in BAD
-        ]
-        if told:
-            found[path] = told
+@pytest.mark.parametrize(("view", "pages"), [(VIEWS[0], PAGES), (View("dark", 390), PAGES[:3])], ids=str)
+def test_axe_and_the_console_find_nothing_on_any_page(served, browser, view, pages):
+    size = {"width": view.width_px, "height": view.height_px}
+    context = browser.new_context(color_scheme=view.scheme, viewport=size)
+    found = {path: told for path in pages if (told := look(context, served, path, view))}
     context.close()
     assert found == {}
-
-
-BAD = ("serious", "critical")
