@@ -2,8 +2,12 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -23,6 +27,7 @@ from nlqlib.experiments.compact import Plan, said
 from nlqlib.experiments.contract_probe import Finding, already_compact, findings, honoured, ignored
 from nlqlib.experiments.output_contracts import FORMS, PRETTY
 from nlqlib.experiments.study import Study
+from nlqlib.plots_labels import luminance
 
 Records = Mapping[str, Record]
 """Evaluations of one set, by form."""
@@ -36,6 +41,10 @@ COLOURS: Mapping[Effect, str] = {
     "failed": "#CC79A7",
     "unpaired": "#E69F00",
 }
+NAMED_SHARE = 0.18
+"""Of the longest row: a part at least so long has room for its name."""
+MIDDLE = 0.179
+"""The luminance at which black and white are equally far in contrast: (L + 0.05)² = 1.05 · 0.05."""
 
 
 def told(value: float | None, form: str, unit: str = "") -> str:
@@ -247,27 +256,39 @@ def _counted(name: str, counts: Mapping[Effect, int]) -> str:
 
 
 def effects_figure(found: Records, study: Study) -> Figure:
-    """Stacked counts of effects, one row per form."""
+    """Stacked counts of effects, one row per form, each part named where it lies or at the row's end."""
     rows = {name: effects(both) for name, both in paired(found).items()}
-    fig, ax = plots.figure(study.target.name, study.target.tag, height_in=1.5 + 0.45 * len(rows))
-    left = dict.fromkeys(rows, 0)
-    for effect in EFFECTS:
-        counts = {name: row[effect] for name, row in rows.items()}
-        if not any(counts.values()) and effect not in ("honoured", "ignored", "backfired"):
-            continue
-        ax.barh(
-            list(rows), list(counts.values()), left=list(left.values()), color=COLOURS[effect], label=effect
-        )
-        for at, (name, n) in enumerate(counts.items()):
-            if n:
-                ax.text(left[name] + n / 2, at, str(n), ha="center", va="center", color="white", fontsize=9.5)
-        left = {name: left[name] + n for name, n in counts.items()}
+    size = {"width_in": 8.4, "height_in": 1.2 + 0.45 * len(rows)}
+    fig, ax = plots.figure(study.target.name, study.target.tag, **size)
+    longest = max((sum(row.values()) for row in rows.values()), default=1)
+    for at, row in enumerate(rows.values()):
+        _effects_row(ax, at, {effect: n for effect in EFFECTS if (n := row[effect])}, longest)
+    ax.set_yticks(range(len(rows)), list(rows))
+    ax.set_xlim(0, longest * 1.4)
+    ax.set_xticks([t for t in MaxNLocator(6, integer=True).tick_values(0, longest) if t <= longest])
     ax.invert_yaxis()
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.grid(False, axis="y")
     plots.name_axes(ax, "questions", "")
-    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=5, frameon=False, fontsize=9.5)
     return fig
+
+
+def _effects_row(ax: Axes, at: int, counts: Mapping[Effect, int], longest: int) -> None:
+    """One bar of parts; a part too short for its name has its number, and its name behind the bar."""
+    left, behind = 0, []
+    for effect, n in counts.items():
+        fits = n >= NAMED_SHARE * longest
+        ax.barh(at, n, left=left, color=COLOURS[effect])
+        told = f"{effect} {n}" if fits else str(n)
+        style: Any = {"color": on(COLOURS[effect]), "fontsize": 9.5, "ha": "center", "va": "center"}
+        ax.text(left + n / 2, at, told, **style)
+        behind += [] if fits else [f"{effect} {n}"]
+        left += n
+    ax.text(left + 0.01 * longest, at, ", ".join(behind), va="center", fontsize=9.5, color=plots.GREY)
+
+
+def on(colour: str) -> str:
+    """Black or white, whichever is read better on `colour`."""
+    return "white" if luminance(np.array(to_rgb(colour))) < MIDDLE else "black"
 
 
 def effects_alt(found: Records, study: Study) -> str:

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
+from numpy.typing import NDArray
 
 from nlqlib import plots
 from nlqlib.analysis.comparison import Change
@@ -18,7 +20,9 @@ from nlqlib.experiments.context_lengths import Length
 from nlqlib.experiments.study import Study
 from nlqlib.experiments.sweep_page import draw
 from nlqlib.experiments.sweep_rows import places
+from nlqlib.plots_labels import ink
 
+Counts = NDArray[np.float64]
 PARTS = ("prompt", "max_tokens", "left")
 """Of a window, from the left."""
 
@@ -49,11 +53,24 @@ def _histogram(ax: Axes, values: Mapping[str, Sequence[int]], bins: int) -> None
     if not kept:
         ax.text(0.5, 0.5, "no answers", transform=ax.transAxes, ha="center", color=plots.GREY)
         return
-    ax.hist(list(kept.values()), bins=bins, stacked=True, color=plots.PALETTE[: len(kept)], label=list(kept))
+    colours = plots.PALETTE[: len(kept)]
+    tops, edges, _ = ax.hist(list(kept.values()), bins=bins, stacked=True, color=colours)
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     ax.xaxis.set_major_formatter("{x:,.0f}")
     if len(kept) > 1:
-        ax.legend(frameon=False, fontsize=9.5, loc="center", bbox_to_anchor=(0.7, 0.6))
+        _name_stacks(ax, list(kept), np.asarray(tops), np.asarray(edges))
+
+
+def _name_stacks(ax: Axes, names: Sequence[str], tops: Counts, edges: Counts) -> None:
+    """Each series named over its tallest bin, in its colour; `tops` are heights with what lies below."""
+    for i, name in enumerate(names):
+        own = tops[i] - (tops[i - 1] if i else 0)
+        tallest = int(np.argmax(own))
+        at = ((edges[tallest] + edges[tallest + 1]) / 2, tops[-1][tallest])
+        ax.annotate(
+            name, at, (0, 4), textcoords="offset points", ha="center", va="bottom", fontsize=9.5,
+            color=ink(plots.PALETTE[i]), annotation_clip=False,
+        )  # fmt: skip
 
 
 def _windows(ax: Axes, budgets: Sequence[Budget]) -> None:
@@ -62,17 +79,15 @@ def _windows(ax: Axes, budgets: Sequence[Budget]) -> None:
         begin = 0
         for part, colour in zip(PARTS, plots.PALETTE, strict=False):
             wide = max(0, getattr(b, part))
-            ax.barh(at, wide, left=begin, height=0.5, color=colour, label=part if not at else f"_{part}")
-            if wide > 0.12 * max(x.window for x in budgets):
-                ax.text(
-                    begin + wide / 2, at, f"{wide:,}", ha="center", va="center", color="white", fontsize=9.5
-                )
+            ax.barh(at, wide, left=begin, height=0.5, color=colour)
+            if wide > 0.3 * max(x.window for x in budgets):
+                told = f"{part} {wide:,}"
+                ax.text(begin + wide / 2, at, told, ha="center", va="center", color="white", fontsize=9.5)
             begin += wide
-        said = f"max_tokens {b.max_tokens:,}, left {b.left:,}"
+        said = f"then max_tokens {b.max_tokens:,}, left {b.left:,}"
         ax.text(0, at - 0.28, said, va="bottom", fontsize=9.5)
     ax.set_yticks(range(len(budgets)), [f"{b.window:,}" for b in budgets])
     ax.set_ylim(len(budgets) - 0.6, -1.0)
-    ax.legend(frameon=False, fontsize=9.5, loc="upper right", ncols=3, columnspacing=1.0, handlelength=1.2)
     ax.grid(False, axis="y")
     ax.set_xlim(left=0)
     ax.xaxis.set_major_locator(MaxNLocator(4))
@@ -132,11 +147,12 @@ def _differences(ax: Axes, changed: Sequence[Change]) -> None:
                 ends = [end / (c.before or 1.0) for end in c.interval]
                 ax.vlines(x, min(ends), max(ends), lw=1.4, **colour)
         if rows:
-            ax.plot([], [], plots.MARKERS[i], label=quantity, **colour)
+            last = max(rows, key=lambda c: c.concurrency)
+            at = (last.concurrency + 0.9 * (i - 0.5), (last.difference or 0.0) / (last.before or 1.0))
+            style: Any = {"color": ink(colour["color"]), "va": "center", "annotation_clip": False}
+            ax.annotate(quantity, at, (8, 0), textcoords="offset points", fontsize=9.5, **style)
     if not drawn:
         ax.text(0.5, 0.5, "nothing to compare: one window was measured", transform=ax.transAxes, ha="center")
-    else:
-        ax.legend(frameon=False, fontsize=9.5)
     ax.axhline(0, color=plots.GREY, lw=1)
     ends = [abs(v) for v in ax.get_ylim()]
     ax.set_ylim(-max(*ends, 0.01), max(*ends, 0.01))
