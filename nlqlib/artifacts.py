@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from glob import escape
 from pathlib import Path
+from typing import TypeGuard
 
 from nlqlib import paths
 from nlqlib.artifact_record import OTHER_CODE, ArtifactError, Record, compress, load_record, sha256
@@ -29,7 +30,7 @@ from nlqlib.files import (
     write_if_changed,
 )
 from nlqlib.fingerprint import PointKey, fingerprint, settings_fingerprint, source_digest
-from nlqlib.locking import EndpointLock, utc_now
+from nlqlib.locking import EndpointLock, one_at_a_time, utc_now
 from nlqlib.provenance import provenance
 from nlqlib.records import Json, Metric, Rule, ServerIdentity, Status
 from nlqlib.redaction import redact, redact_all, secrets
@@ -110,21 +111,27 @@ class Store:
     ) -> Record:
         """The point `key`: reused when retained, else measured by `fn` and retained.
 
-        `endpoint` names the endpoint instance that must not be measured by two at once (`None`: no lock, for
-        an endpoint of one's own); `lock`, what is locked where that name is not enough. What `fn` raises is
-        recorded and raised again. Raises `LockedError`, `WriteError`, and `ArtifactError` for a damaged one.
+        `endpoint` names the endpoint instance that must not be measured by two at once; `lock`, what is held
+        where that name is not enough. Without one (an endpoint of one's own) a second run that wants the
+        point waits for it and reuses it. What `fn` raises is recorded and raised again. Raises
+        `LockedError`, `WriteError`, and `ArtifactError` for a damaged one.
         """
         retained = self.find(key)
-        if retained and retained.current and not self.remeasure:
-            _announce(key, "reused", retained.path)
-            return replace(retained, reused=True)
+        if self._serves(retained):
+            return _reused(key, retained)
         root = self.remeasured_root if self.remeasure else self.root
-        with EndpointLock(lock or endpoint) if endpoint else contextlib.nullcontext():
+        with EndpointLock(lock or endpoint) if endpoint else one_at_a_time(str(_path(root, key))):
+            meanwhile = self.find(key)
+            if self._serves(meanwhile):
+                return _reused(key, meanwhile)
             record = _Writer(root, key, endpoint).run(fn)
         if self.remeasure:
             record = replace(record, comparison=compare(record, retained))
         _announce(key, "measured", record.path, record.comparison)
         return record
+
+    def _serves(self, found: Record | None) -> TypeGuard[Record]:
+        return found is not None and found.current and not self.remeasure
 
 
 @dataclass(frozen=True)
@@ -139,8 +146,7 @@ class _Writer:
 
     @property
     def path(self) -> Path:
-        name = f"{slug(self.key.point)}-{fingerprint(self.key)[:8]}.json"
-        return _folder(self.root, self.key) / name
+        return _path(self.root, self.key)
 
     def run(self, fn: Callable[[], Measured]) -> Record:
         sweep(self.path.parent)
@@ -232,8 +238,17 @@ class _Writer:
         return {"path": path.name, "sha256": sha256(data)}
 
 
+def _reused(key: PointKey, retained: Record) -> Record:
+    _announce(key, "reused", retained.path)
+    return replace(retained, reused=True)
+
+
 def _folder(root: Path, key: PointKey) -> Path:
     return root / slug(key.target) / slug(key.notebook)
+
+
+def _path(root: Path, key: PointKey) -> Path:
+    return _folder(root, key) / f"{slug(key.point)}-{fingerprint(key)[:8]}.json"
 
 
 def _announce(

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nlqlib.analysis.evaluation import ANSWERED
 from nlqlib.commands import InputError
 from nlqlib.commands_evaluate import acted, write_rows
 from nlqlib.experiments.asking import Asked
@@ -23,7 +22,7 @@ from nlqlib.nlq.catalog import Catalog, QuestionError, load_catalog
 from nlqlib.nlq.correction import Heard, changed, correct
 from nlqlib.nlq.intent import Intent, intent_of, parse_intent
 from nlqlib.nlq.warehouse import Warehouse, open_warehouse
-from nlqlib.records import Completion, Json
+from nlqlib.records import ANSWERED, Completion, Json
 
 
 def guard(source: str, raw: str, name: str, out: str | None, as_json: bool) -> int:

@@ -4,6 +4,8 @@ import fcntl
 import hashlib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +24,44 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
+@contextmanager
+def one_at_a_time(name: str, folder: Path | None = None) -> Iterator[None]:
+    """Holds what is called `name` while in the `with` block; whoever else wants it waits.
+
+    Unlike an endpoint, which is refused to a second run: what one run makes, the other will find made.
+    """
+    path = (folder or paths.BUILD / "locks") / f"{_digits(name)}.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = _held(path)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)  # before it is let go: who waits for it sees that it is gone
+        handle.close()
+
+
+def _held(path: Path) -> IO[str]:
+    """The file `path`, locked; opened again where its last holder removed it meanwhile."""
+    while True:
+        handle = open(path, "a", encoding="utf-8")  # noqa: SIM115 - it is held beyond this function
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if _names(path, handle):
+            return handle
+        handle.close()
+
+
+def _names(path: Path, handle: IO[str]) -> bool:
+    """Is `handle` the file that stands at `path` now?"""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(handle.fileno()))
+    except FileNotFoundError:
+        return False
+
+
+def _digits(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
 @dataclass
 class EndpointLock:
     """Holds the endpoint `endpoint_id`, such as its URL in one spelling, while in a `with` block.
@@ -37,8 +77,7 @@ class EndpointLock:
 
     @property
     def path(self) -> Path:
-        name = hashlib.sha256(self.endpoint_id.encode()).hexdigest()[:16]
-        return (self.folder or paths.cache_dir() / "locks") / f"{name}.lock"
+        return (self.folder or paths.cache_dir() / "locks") / f"{_digits(self.endpoint_id)}.lock"
 
     def __enter__(self) -> "EndpointLock":
         self.path.parent.mkdir(parents=True, exist_ok=True)

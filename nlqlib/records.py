@@ -31,6 +31,12 @@ Outcome = Literal[
     "mid_stream_error",
 ]
 OUTCOMES: tuple[str, ...] = Outcome.__args__  # type: ignore[attr-defined]
+ANSWERED = frozenset({"ok", "length", "empty", "bad_json", "schema_violation", "constraint_not_applied"})
+"""Outcomes in which the model spoke; all others are failures of the path, not of the meaning."""
+COMPLETED = frozenset({"ok", "length"})
+"""Outcomes that show an endpoint at work; a workload of fixed output lengths has every answer cut."""
+MetricTag = Literal["measured", "counted", "fitted", "predicted", "replayed", "modelled", "by construction"]
+"""How a number came about. `counted`: by the tokenizer on the text itself, the same on every target."""
 
 Status = Literal["started", "success", "cancelled", "error"]
 Clock = Literal["virtual", "real"]
@@ -153,8 +159,9 @@ class Metric:
     stat: str
     """`mean`, `p95`, `count`, `share` …"""
     value: float | None
-    n: int | None = None
-    tag: Literal["measured", "fitted", "predicted", "replayed", "modelled", "by construction"] = "measured"
+    n: int | None
+    """How many it rests on; `None` where that is not known."""
+    tag: MetricTag
 
 
 @dataclass(frozen=True)

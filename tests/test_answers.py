@@ -3,7 +3,6 @@
 import asyncio
 import json
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,15 @@ from test_heldout import four, ranking_model
 from nlqlib import commands_evaluate
 from nlqlib.artifact_record import load_record
 from nlqlib.artifacts import Record, Store
-from nlqlib.experiments import answers, candidates, candidates_notes, heldout, rejudging, semantics
+from nlqlib.experiments import (
+    answers,
+    candidates,
+    candidates_notes,
+    environment,
+    heldout,
+    rejudging,
+    semantics,
+)
 from nlqlib.experiments import journal as journals
 from nlqlib.experiments.answers import Asking
 from nlqlib.experiments.conditions import CONDITIONS, conditions
@@ -76,10 +83,6 @@ def test_a_changed_rule_is_judged_anew_from_the_same_answers(
     kept, judged = files(study, "answers-"), files(study, "dev-")
     assert [strict(before[n]) for n in before] == [0.0, 0.25, 1.0, 1.0] and len(model.asked) == 4
     model.asked.clear()
-    monkeypatch.setattr(semantics, "rules_digest", lambda: "younger rules")
-    assert not any(record.reused for record in evaluate_all(study, str(mine), HOWS, 2).values())
-    assert len(files(study, "dev-")) == 2 * len(judged), "what another page may be reading is left alone"
-    monkeypatch.setattr(semantics, "FRESH", timedelta(0))
     monkeypatch.setattr(semantics, "rules_digest", lambda: "other rules")
     after = evaluate_all(study, str(mine), HOWS, 2)
     assert model.asked == [] and files(study, "answers-") == kept
@@ -87,6 +90,77 @@ def test_a_changed_rule_is_judged_anew_from_the_same_answers(
     now = files(study, "dev-")
     assert len(now) == len(judged) and not set(now) & set(judged), "no judgement by older rules is left"
     assert all(record.reused for record in evaluate_all(study, str(mine), HOWS, 2).values())
+
+
+def test_a_judgement_of_answers_that_are_gone_is_replaced(
+    study: Study, model: Scripted, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = evaluate_all(study, str(mine), HOWS, 2)
+    for path in (study.store.root / "scripted" / "13_heldout").glob("answers-*"):
+        path.unlink()
+    model.intents = {question: intent | {"limit": 7} for question, intent in model.intents.items()}
+    after = evaluate_all(study, str(mine), HOWS, 2)
+    assert before["cues"].params["answers"] != after["cues"].params["answers"]
+    assert not before["cues"].path.exists() and after["cues"].path.exists()
+    assert after["rules_only"].reused and after["rules_only"].path.exists(), "no model was asked there"
+
+
+def test_a_judgement_of_other_answers_that_are_kept_is_left_alone(
+    study: Study, model: Scripted, mine: Path
+) -> None:
+    before = evaluate_all(study, str(mine), conditions("baseline"), 2)["baseline"]
+    old = load_questions(mine)[0].question
+    model.intents = {**model.intents, f"{old}, please": model.intents[old]}
+    changed(mine, 0, question=f"{old}, please")
+    after = evaluate_all(study, str(mine), conditions("baseline"), 2)["baseline"]
+    assert before.path != after.path and before.verified() and after.verified()
+    assert len(files(study, "answers-")) == 4, "both measurements are kept, with their rows"
+
+
+def test_only_what_is_replaced_is_removed_and_said(
+    study: Study, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = evaluate_all(study, str(mine), conditions("cues,contrastive_cues"), 2)
+    monkeypatch.setattr(semantics, "rules_digest", lambda: "other rules")
+    monkeypatch.setattr(semantics, "replace_older", lambda kept: [])
+    second = evaluate_all(study, str(mine), conditions("cues"), 2)["cues"]
+    monkeypatch.undo()
+    assert first["cues"].path.exists()
+    assert semantics.replace_older(second) == [first["cues"].path]
+    left = {p.name for p in second.path.parent.glob("dev-*.json")}
+    assert {second.path.name, first["contrastive_cues"].path.name} < left
+    assert not {p.name for p in second.path.parent.glob(f"{first['cues'].path.stem}*")}
+
+
+# --- the twin ---
+
+
+def test_the_twins_times_do_not_depend_on_what_was_asked_before(tmp_path: Path) -> None:
+    def served(order: str, folder: str) -> dict[str, list[Any]]:
+        study = Study("13_heldout", open_target("twin"), "full", "openai", Store(tmp_path / folder))
+        found = evaluate_all(study, "dev", conditions(order), 4)
+        return {name: record.samples() for name, record in found.items()}
+
+    assert served("baseline,contrastive", "a") == served("contrastive,baseline", "b")
+
+
+def test_what_a_number_of_an_evaluation_is_called_depends_on_who_answered(
+    study: Study, tmp_path: Path, mine: Path
+) -> None:
+    twin = Study("13_heldout", open_target("twin"), "full", "openai", Store(tmp_path / "twin"))
+    on_twin = evaluate_all(twin, "dev", conditions("cues,rules_only"), 4)
+    assert {m.tag for m in on_twin["cues"].metrics} == {"replayed"}
+    assert {m.tag for m in on_twin["rules_only"].metrics} == {"measured"}, "nothing of it is replayed"
+    real = evaluate_all(study, str(mine), conditions("cues"), 2)["cues"]
+    assert {m.tag for m in real.metrics} == {"measured"}
+
+
+def test_prompt_tokens_are_counted_on_every_target(tmp_path: Path) -> None:
+    twin = Study("00_environment", open_target("twin"), "full", "wire", Store(tmp_path))
+    assert {m.tag for m in environment.token_counts(twin).metrics} == {"counted"}
+
+
+# --- rules and their words ---
 
 
 def test_the_rules_vocabulary_is_part_of_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,7 +127,7 @@ def test_claims_of_one_section():
 
 
 def test_the_table_keeps_its_order_and_writes_not_measured():
-    metric = Metric("throughput", "req/s", "mean", 4.5, tag="predicted")
+    metric = Metric("throughput", "req/s", "mean", 4.5, None, "predicted")
     rows = [
         ("dense.throughput.16", metric, (4.4, 4.6)),
         (claim("dense.p95.16"), None),

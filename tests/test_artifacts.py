@@ -1,6 +1,7 @@
 """Retained points: reused when equal, whole or absent, byte-identical over runs, and free of keys."""
 
 import dataclasses
+import functools
 import json
 import math
 import os
@@ -36,10 +37,14 @@ KEY = PointKey(
     identity={"name": "twin", "model": "Qwen2.5"},
     source="code-1",
 )
+MODELLED = functools.partial(Metric, tag="modelled")
 MEASURED = Measured(
     server=ServerIdentity("Qwen2.5", engine="twin"),
     requests={"total": 2, "ok": 1, "timeout": 1},
-    metrics=[Metric("e2e_s", "s", "p95", 3.25, 2), Metric("ttft_s", "s", "mean", None)],
+    metrics=[
+        Metric("e2e_s", "s", "p95", 3.25, 2, "modelled"),
+        Metric("ttft_s", "s", "mean", None, None, "modelled"),
+    ],
     samples=[{"request_id": "a", "e2e_s": 3.25}, {"request_id": "ü", "e2e_s": None}],
     validity=[Rule("client lag", 0.1, 0.5, True)],
     results={"note": "größer"},
@@ -419,7 +424,10 @@ def test_a_point_measured_anew_with_the_same_body_is_reproduced(
 
 def test_a_point_measured_anew_with_another_value_says_what_moved(store: Store) -> None:
     store.measure(KEY, measured)
-    moved = [Metric("e2e_s", "s", "p95", 3.9, 2), Metric("ttft_s", "s", "mean", 0.5)]
+    moved = [
+        Metric("e2e_s", "s", "p95", 3.9, 2, "modelled"),
+        Metric("ttft_s", "s", "mean", 0.5, None, "modelled"),
+    ]
     record = anew(store, found=dataclasses.replace(MEASURED, metrics=moved))
     assert str(record.comparison) == ("changed: e2e_s p95 3.25 → 3.9 s (+20.0%); ttft_s mean missing → 0.5 s")
 

@@ -23,7 +23,7 @@ def study(tmp_path: Path) -> Study:
 
 
 def measured() -> Measured:
-    return Measured(metrics=[Metric("throughput", "req/s", "mean", 0.31, 3)])
+    return Measured(metrics=[Metric("throughput", "req/s", "mean", 0.31, 3, "measured")])
 
 
 def test_a_point_is_measured_once(study: Study) -> None:

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from nlqlib.analysis.evaluation import ANSWERED, CRITERIA, Judged, Share, answered, share
+from nlqlib.analysis.evaluation import CRITERIA, Judged, Share, answered, share
 from nlqlib.analysis.stats import Estimate, Interval, holm, mcnemar, t_interval, wilson
-from nlqlib.records import Json
+from nlqlib.records import ANSWERED, Json
 
 Layout = Literal["compact", "spaced", "pretty", "no JSON"]
 Effect = Literal["honoured", "partly", "ignored", "backfired", "cut", "failed", "unpaired"]

@@ -8,9 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nlqlib.analysis.stats import Interval, cluster_bootstrap, holm, mcnemar, wilson
-
-ANSWERED = frozenset({"ok", "length", "empty", "bad_json", "schema_violation", "constraint_not_applied"})
-"""Outcomes in which the model spoke; all others are failures of the path, not of the meaning."""
+from nlqlib.records import ANSWERED
 
 
 @dataclass(frozen=True)

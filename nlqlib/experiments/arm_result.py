@@ -31,7 +31,7 @@ def observed(
     found = measured(run, before, after, tag)
     seen = window(before, after) if before and after else Window(0.0, ())
     terms = decompose(client_means(run.completions), seen, (ROUTER, REPLICA) if no_gateway else ())
-    further = [*_client(run, tag), *_engine(run, seen, tag), *_estimates(before, after), *_gpus(gpus)]
+    further = [*_client(run, tag), *_engine(run, seen, tag), *_estimates(before, after, tag), *_gpus(gpus)]
     return Measured(
         requests=found.requests,
         metrics=[*found.metrics, *further],
@@ -94,10 +94,10 @@ def _engine(run: LoadRun, seen: Window, tag: Tag) -> list[Metric]:
     ]
 
 
-def _estimates(before: Scrape | None, after: Scrape | None) -> list[Metric]:
+def _estimates(before: Scrape | None, after: Scrape | None, tag: Tag) -> list[Metric]:
     """Estimated work in the window; an engine whose counters never left 0 does not estimate: missing."""
     return [
-        Metric(name, unit, "sum", _increase(before, after, sample))
+        Metric(name, unit, "sum", _increase(before, after, sample), None, tag)
         for name, (unit, sample) in ESTIMATES.items()
     ]
 
@@ -118,9 +118,9 @@ def _sum(scrape: Scrape | None, sample: str) -> float | None:
 def _gpus(samples: Sequence[GpuSample]) -> list[Metric]:
     found = gpu_levels(samples)
     return [
-        Metric("gpu_utilisation", "share", "mean", found.utilisation_mean, found.n),
-        Metric("gpu_memory", "B", "max", found.memory_used_max_bytes, found.n),
-        Metric("gpu_power", "W", "mean", found.power_mean_w, found.n),
+        Metric("gpu_utilisation", "share", "mean", found.utilisation_mean, found.n, "measured"),
+        Metric("gpu_memory", "B", "max", found.memory_used_max_bytes, found.n, "measured"),
+        Metric("gpu_power", "W", "mean", found.power_mean_w, found.n, "measured"),
     ]
 
 

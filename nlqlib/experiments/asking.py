@@ -7,7 +7,6 @@ asked for one. The same reading serves what has just come in and what was retain
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nlqlib.analysis.evaluation import ANSWERED
 from nlqlib.experiments.conditions import Condition
 from nlqlib.experiments.heard import Heard as Completions
 from nlqlib.experiments.heard import hear, heard_from, hopeless, named_kind
@@ -21,7 +20,7 @@ from nlqlib.nlq.form import classify_answer
 from nlqlib.nlq.intent import Intent, parse_intent
 from nlqlib.nlq.pipeline import contracts
 from nlqlib.nlq.planner import read_slots
-from nlqlib.records import Completion, Outcome
+from nlqlib.records import ANSWERED, Completion, Outcome
 from nlqlib.serving.client import ClientKind
 from nlqlib.serving.target import Target
 

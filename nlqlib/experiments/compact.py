@@ -148,7 +148,7 @@ def _evaluated(study: Study, source: str, form: Form, plan: Plan) -> Record:
             asking = ask_all(there.target, questions, form.how, catalog, plan.concurrency, there.client)
             asked, waited_s = there.run(asking)
             rows = judge_all(asked, form.how, catalog, executor(warehouse, catalog))
-            return measured(rows, there.run(identify(there.target)), waited_s)
+            return measured(rows, there.run(identify(there.target)), waited_s, there.target.tag)
 
     return there.point(form_spec(source, form, plan), measure)
 

@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import TypeVar
 
 from nlqlib import paths, tokens
-from nlqlib.analysis.evaluation import ANSWERED
 from nlqlib.analysis.headroom import TAIL_QUANTILE, Tail, tail
 from nlqlib.artifacts import Record
 from nlqlib.experiments.conditions import CONDITIONS, requests
@@ -21,7 +20,7 @@ from nlqlib.experiments.sweep import SET
 from nlqlib.nlq import prompt as prompts
 from nlqlib.nlq.catalog import Catalog, load_catalog
 from nlqlib.nlq.form import classify_answer
-from nlqlib.records import ChatRequest, Outcome
+from nlqlib.records import ANSWERED, ChatRequest, Outcome
 from nlqlib.serving.target import TargetError
 from nlqlib.serving.twin_target import recordings
 from nlqlib.twin.recordings import Recordings

@@ -21,7 +21,7 @@ from nlqlib.nlq.catalog import Catalog
 from nlqlib.nlq.form import BadJson, read_json
 from nlqlib.nlq.warehouse import open_warehouse
 from nlqlib.progress import Progress
-from nlqlib.records import ChatRequest, Completion, Json, Metric
+from nlqlib.records import ChatRequest, Completion, Json, Metric, MetricTag
 from nlqlib.serving.client import Client
 from nlqlib.serving.endpoint import Endpoint
 from nlqlib.serving.identity import identify
@@ -112,8 +112,8 @@ def _measure(study: Study, asked: Asking) -> Measured:
         heard, waited_s = study.run(_ask(study, questions, asked, catalog))
         rows = judge_all(heard, asked.how, catalog, executor(warehouse, catalog))
     server = study.run(identify(study.target))
-    found = measured(rows, server, waited_s, FREE)
-    return replace(found, metrics=[*found.metrics, *forms(rows)])
+    found = measured(rows, server, waited_s, study.target.tag, FREE)
+    return replace(found, metrics=[*found.metrics, *forms(rows, study.target.tag)])
 
 
 async def _ask(
@@ -126,15 +126,15 @@ async def _ask(
         await client.aclose()
 
 
-def forms(rows: Sequence[Mapping[str, object]]) -> list[Metric]:
+def forms(rows: Sequence[Mapping[str, object]], tag: MetricTag) -> list[Metric]:
     """Of all answers that came: the share that was cut, and that is no JSON; and their mean length."""
     spoken = [row for row in rows if row["text"] is not None]
     cut = share("truncated", sum(row["finish_reason"] == "length" for row in spoken), len(spoken))
     broken = share("parse_errors", sum(not _is_json(str(row["text"])) for row in spoken), len(spoken))
     lengths = [float(str(row["output_tokens"])) for row in spoken if row["output_tokens"] is not None]
     mean = sum(lengths) / len(lengths) if lengths else None
-    shares = [Metric(s.name, "share", "share", s.value, s.n) for s in (cut, broken)]
-    return [*shares, Metric("answer_tokens", "tokens", "mean", mean, len(lengths))]
+    shares = [Metric(s.name, "share", "share", s.value, s.n, tag) for s in (cut, broken)]
+    return [*shares, Metric("answer_tokens", "tokens", "mean", mean, len(lengths), tag)]
 
 
 def _is_json(text: str) -> bool:

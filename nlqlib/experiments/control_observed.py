@@ -9,15 +9,14 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from nlqlib.analysis.evaluation import ANSWERED
 from nlqlib.artifact_record import load_record
 from nlqlib.artifacts import Record
 from nlqlib.experiments.control_data import OWN, Pick, Predicted, Row, rows
-from nlqlib.experiments.control_verdict import Change, Side, Verdict, change, judge, of_row, paired
+from nlqlib.experiments.control_verdict import CONFIRMED, Change, Side, Verdict, change, judge, of_row, paired
 from nlqlib.experiments.study import Study
 from nlqlib.experiments.sweep_rows import broken
 from nlqlib.files import slug
-from nlqlib.records import Metric
+from nlqlib.records import ANSWERED, Metric, MetricTag
 
 SHARE = "share"
 """The unit and statistic of a metric that is `value · n` of `n`."""
@@ -117,7 +116,7 @@ def _finding(there: Retained, row: Row, predicted: Predicted, written: Record | 
     assert before is not None and after is not None
     seen = _paired(predicted, first, second) or change(before, after)
     verdict, why = judge(seen, predicted.direction, predicted.least)
-    if verdict == "confirmed" and predicted.by_construction(there.study.target.kind == "twin"):
+    if verdict in CONFIRMED and predicted.by_construction(there.study.target.kind == "twin"):
         verdict = "holds by construction"
     records = (*first, *second)
     return Finding(
@@ -164,10 +163,11 @@ def _metric(record: Record, pick: Pick) -> Metric:
     """The metric of a record, or the share of an outcome; without a value where the record lacks it."""
     if pick.metric.startswith(OUTCOME):
         counts, outcome = record.requests, pick.metric.removeprefix(OUTCOME)
-        n = int(counts.get("total") or 0)
-        return Metric(pick.metric, SHARE, FIXED, counts.get(outcome, 0) / n if n else None, n)
+        n, seen = int(counts.get("total") or 0), counts.get(outcome, 0)
+        tag: MetricTag = "replayed" if record.body["target"] == "twin" else "measured"
+        return Metric(pick.metric, SHARE, FIXED, seen / n if n else None, n, tag)
     named = (m for m in record.metrics if (m.name, m.stat) == (pick.metric, pick.stat))
-    return next(named, Metric(pick.metric, "", pick.stat, None))
+    return next(named, Metric(pick.metric, "", pick.stat, None, None, "measured"))
 
 
 def _absent(study: Study, pick: Pick) -> str:

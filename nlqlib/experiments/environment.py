@@ -196,9 +196,9 @@ async def _token_counts(study: Study) -> Measured:
     ]
     counts = pd.Series(list(ours.values()))
     metrics = [
-        Metric("prompt_tokens", "tokens", "mean", float(counts.mean()), len(counts)),
-        Metric("prompt_tokens", "tokens", "min", float(counts.min()), len(counts)),
-        Metric("prompt_tokens", "tokens", "max", float(counts.max()), len(counts)),
+        Metric("prompt_tokens", "tokens", "mean", float(counts.mean()), len(counts), "counted"),
+        Metric("prompt_tokens", "tokens", "min", float(counts.min()), len(counts), "counted"),
+        Metric("prompt_tokens", "tokens", "max", float(counts.max()), len(counts), "counted"),
     ]
     return Measured(metrics=metrics, samples=rows)
 

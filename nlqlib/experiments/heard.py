@@ -6,8 +6,8 @@ second ones, which depend on the first answers. Knows nothing of what an answer 
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 
-from nlqlib.analysis.evaluation import ANSWERED
 from nlqlib.experiments.conditions import Condition, requests
 from nlqlib.experiments.journal import Deferred, Journal, RememberingClient
 from nlqlib.experiments.questions import Question
@@ -18,7 +18,7 @@ from nlqlib.nlq.catalog import Catalog, QuestionError
 from nlqlib.nlq.intent import Kind
 from nlqlib.nlq.planner import slots_request
 from nlqlib.nlq.prompt import clean
-from nlqlib.records import ChatRequest, Completion, Json
+from nlqlib.records import ANSWERED, ChatRequest, Completion, Json
 from nlqlib.serving.client import ClientKind
 from nlqlib.serving.target import Target
 from nlqlib.twin.recordings import request_key
@@ -68,16 +68,30 @@ async def heard_from(
     kind: ClientKind = "openai",
     journal: Journal | None = None,
 ) -> tuple[Heard, float]:
-    """The completions of those `questions` that are worth sending; the endpoint is opened when needed."""
+    """The completions of those `questions` that are worth sending; the endpoint is opened when needed.
+
+    The twin is asked afresh, with nothing in its caches.
+    """
     sent = sendable(questions, how)
     if not sent:
         return {}, 0.0
-    client = Deferred(lambda: target.client(kind))
-    try:
-        asking: Completes = client if journal is None else RememberingClient(client, journal, "")
-        return await hear(asking, sent, how, catalog, concurrency)
-    finally:
-        await client.aclose()
+    with fresh(target) as there:
+        client = Deferred(lambda: there.client(kind))
+        try:
+            asking: Completes = client if journal is None else RememberingClient(client, journal, "")
+            return await hear(asking, sent, how, catalog, concurrency)
+        finally:
+            await client.aclose()
+
+
+@contextmanager
+def fresh(target: Target) -> Iterator[Target]:
+    """On the twin an engine of its own, so that no time depends on what ran before; else `target` itself."""
+    if target.kind != "twin":
+        yield target
+        return
+    with closing(target.engine()) as own:
+        yield own
 
 
 async def hear(

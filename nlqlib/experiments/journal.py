@@ -11,10 +11,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from nlqlib import paths
-from nlqlib.analysis.evaluation import ANSWERED
 from nlqlib.files import append_line, canonical_json, text_lines
 from nlqlib.load.batch import Completes
-from nlqlib.records import ChatRequest, Completion, Json
+from nlqlib.records import ANSWERED, ChatRequest, Completion, Json
 from nlqlib.serving.target import Target
 from nlqlib.twin.recordings import request_key
 

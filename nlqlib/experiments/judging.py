@@ -7,8 +7,9 @@ is computed from rows, so that a retained evaluation can be read again without a
 import re
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import cache
 
-from nlqlib.analysis.evaluation import ANSWERED, Judged
+from nlqlib.analysis.evaluation import Judged
 from nlqlib.analysis.intervention import FALSE_RANKING, Change
 from nlqlib.experiments.asking import Asked
 from nlqlib.experiments.conditions import Condition
@@ -21,7 +22,7 @@ from nlqlib.nlq.equality import Equality, compare, differences
 from nlqlib.nlq.intent import Intent
 from nlqlib.nlq.sql import Result, build, execute
 from nlqlib.nlq.warehouse import Warehouse
-from nlqlib.records import Completion, Json
+from nlqlib.records import ANSWERED, Completion, Json
 
 Run = Callable[[Intent], Result | None]
 """The rows of an intent, `None` where it cannot be executed."""
@@ -29,16 +30,14 @@ NAMED_KIND = re.compile(r'"query_type"\s*:\s*"(\w+)"')
 
 
 def executor(warehouse: Warehouse, catalog: Catalog) -> Run:
-    """A function from an intent to its rows; `None` where the warehouse refuses it."""
-    known: dict[Intent, Result | None] = {}
+    """A function from an intent to its rows, each executed once; `None` where the warehouse refuses it."""
 
+    @cache
     def run(intent: Intent) -> Result | None:
-        if intent not in known:
-            try:
-                known[intent] = execute(build(intent, catalog), warehouse)
-            except QuestionError:
-                known[intent] = None
-        return known[intent]
+        try:
+            return execute(build(intent, catalog), warehouse)
+        except QuestionError:
+            return None
 
     return run
 

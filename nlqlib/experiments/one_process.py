@@ -79,9 +79,9 @@ def _metrics(kind: ClientKind, n: int, of: LoadRun) -> list[Metric]:
     x = throughput_run(of.completions)
     share = None if x is None else x * SERVICE_S / n
     return [
-        Metric(f"{kind}_{n}", "share", SHARE, share, len(of.completions)),
-        Metric(f"{kind}_{n}", "share", "processor", of.health.cpu_share),
-        Metric(f"{kind}_{n}", "s", "loop lag p99", of.health.loop_lag_p99_s),
+        Metric(f"{kind}_{n}", "share", SHARE, share, len(of.completions), "measured"),
+        Metric(f"{kind}_{n}", "share", "processor", of.health.cpu_share, None, "measured"),
+        Metric(f"{kind}_{n}", "s", "loop lag p99", of.health.loop_lag_p99_s, None, "measured"),
     ]
 
 

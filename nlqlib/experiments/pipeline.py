@@ -5,6 +5,7 @@ from dataclasses import replace
 import pandas as pd
 
 from nlqlib.artifacts import Measured, Record
+from nlqlib.experiments.heard import fresh
 from nlqlib.experiments.questions import load_questions, question_workload
 from nlqlib.experiments.semantics import CONDITIONS, Condition, evaluate, evaluation_spec, executor, requests
 from nlqlib.experiments.semantics import MODULES as EVALUATION_MODULES
@@ -82,14 +83,15 @@ def _plain(value: object) -> str | float | int | None:
 
 async def _in_turn(study: Study, n: int) -> list[Completion]:
     """The first `n` questions, one after the other, on the wire client, after one that warms the prefix."""
-    client = study.target.client("wire" if n > 1 else study.client)
     asked = requests(load_questions(SET)[:n], BASELINE, study.catalog)
-    try:
-        if n > 1:
-            await client.complete(replace(asked[0], request_id="warm-up"))
-        return [await client.complete(request) for request in asked]
-    finally:
-        await client.aclose()
+    with fresh(study.target) as there:
+        client = there.client("wire" if n > 1 else study.client)
+        try:
+            if n > 1:
+                await client.complete(replace(asked[0], request_id="warm-up"))
+            return [await client.complete(request) for request in asked]
+        finally:
+            await client.aclose()
 
 
 def timing(study: Study, n: int = 0) -> Record:

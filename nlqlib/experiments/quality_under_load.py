@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
-from nlqlib.analysis.evaluation import ANSWERED
 from nlqlib.artifacts import Measured, Record
 from nlqlib.experiments.conditions import CONDITIONS, MAX_TOKENS, requests
 from nlqlib.experiments.heard import KEPT
@@ -18,7 +17,7 @@ from nlqlib.experiments.questions import load_questions, question_workload
 from nlqlib.experiments.quiet import busy_share, idle_rule
 from nlqlib.experiments.study import Spec, Study
 from nlqlib.load.batch import complete_all
-from nlqlib.records import ChatRequest, Completion, Json, Rule
+from nlqlib.records import ANSWERED, ChatRequest, Completion, Json, Rule
 from nlqlib.serving.identity import identify
 
 NOTEBOOK = "12_quality_under_load"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from nlqlib.analysis.evaluation import ANSWERED, Share, share
+from nlqlib.analysis.evaluation import Share, share
 from nlqlib.artifacts import Record
 from nlqlib.experiments.judging import executor
 from nlqlib.experiments.quality_under_load import SET
@@ -14,7 +14,7 @@ from nlqlib.nlq.equality import compare
 from nlqlib.nlq.intent import Intent, parse_intent
 from nlqlib.nlq.sql import Result
 from nlqlib.nlq.warehouse import open_warehouse
-from nlqlib.records import Json
+from nlqlib.records import ANSWERED, Json
 
 Run = Callable[[Intent], Result | None]
 

@@ -23,13 +23,12 @@ from nlqlib.nlq.catalog import Catalog, QuestionError, load_catalog
 from nlqlib.nlq.pipeline import contracts
 from nlqlib.nlq.planner import kind_request, slots_request
 from nlqlib.nlq.prompt import prompt_sha256
-from nlqlib.records import ChatRequest, Completion, Json, ServerIdentity
+from nlqlib.records import COMPLETED, ChatRequest, Completion, Json, ServerIdentity
 from nlqlib.serving.identity import identify
 from nlqlib.serving.target import Target, TargetError
 from nlqlib.twin.recordings import Recording, load_recordings, request_key, save_recordings, slug
 
 CONTRACTS = ("unconstrained", "guided_json", "structured_outputs")
-RECORDED = frozenset({"ok", "length"})
 
 
 def record(
@@ -75,8 +74,8 @@ def _record(
     server = target.run(identify(target))
     if server.model is None:
         raise TargetError("the endpoint does not say which model it serves: nothing was recorded")
-    about = _about(server, source, how, catalog)
-    path = paths.RECORDINGS / slug(server.model) / f"{_name(source, how)}.jsonl"
+    about = about_server(server, source, how, catalog)
+    path = paths.RECORDINGS / slug(server.model) / f"{file_name(source, how)}.jsonl"
     known = {} if again else _known(path, about)
     journal = Journal.open(
         {"recording": asdict(how), "target": identity(target), "set": question_workload(source).sha256}
@@ -114,7 +113,8 @@ def _answer(one: Recording, model: str) -> Completion:
     )
 
 
-def _name(source: str, how: Condition) -> str:
+def file_name(source: str, how: Condition) -> str:
+    """The name of the file that holds the set `source`, asked as `how` asks, without its ending."""
     return f"{Path(source).stem}-{how.prompt}-{how.contract}"
 
 
@@ -161,7 +161,7 @@ async def _ask(
 
 def _refuse_gaps(asked: Sequence[Asked], heard: Sequence[tuple[ChatRequest, Completion]]) -> None:
     """Raise `TargetError` where an answer is missing, or came without its tokens."""
-    failed = [done for _, done in heard if done.outcome not in RECORDED or done.token_ids is None]
+    failed = [done for _, done in heard if done.outcome not in COMPLETED or done.token_ids is None]
     if failed:
         reason = failed[0].error or "no token ids came along: the endpoint must be a vLLM"
         raise TargetError(
@@ -188,7 +188,8 @@ def recorded(
     )
 
 
-def _about(server: ServerIdentity, source: str, how: Condition, catalog: Catalog) -> Json:
+def about_server(server: ServerIdentity, source: str, how: Condition, catalog: Catalog) -> Json:
+    """What a file of recordings says of itself: whose answers these are, to what, and since when."""
     told = {k: v for k, v in asdict(server).items() if k != "model" and v is not None}
     return {
         "model": server.model,

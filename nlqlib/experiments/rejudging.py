@@ -3,17 +3,14 @@
 from functools import lru_cache
 from pathlib import Path
 
-from nlqlib.analysis.evaluation import ANSWERED
 from nlqlib.artifact_record import Record, load_record
 from nlqlib.experiments.asking import read
 from nlqlib.experiments.conditions import Condition
 from nlqlib.experiments.judging import Run, executor, judge
 from nlqlib.experiments.questions import Question, load_questions
 from nlqlib.nlq.catalog import Catalog, QuestionError, load_catalog
-from nlqlib.nlq.intent import Intent
-from nlqlib.nlq.sql import Result
 from nlqlib.nlq.warehouse import open_warehouse
-from nlqlib.records import Completion, Json
+from nlqlib.records import ANSWERED, Completion, Json
 
 
 def todays_rows(record: Record) -> list[Json]:
@@ -38,34 +35,22 @@ def _condition(record: Record) -> Condition | None:
 
 @lru_cache(maxsize=16)
 def _rejudged(path: Path, written: int, how: Condition, source: str) -> tuple[Json, ...]:
-    kept = load_record(path).samples()
-    with open_warehouse() as warehouse:
-        catalog = warehouse.lookups(load_catalog())
-        known = _known(source, catalog)
-        run = _remembered(executor(warehouse, catalog))
-        return tuple(
-            judge(read(known[row["question_id"]], (_completion(row),), how, catalog), how, catalog, run)
-            if _same(row, known)
-            else row
-            for row in kept
-        )
+    catalog, run = _ours()
+    known = _known(source, catalog)
+    return tuple(
+        judge(read(known[row["question_id"]], (_completion(row),), how, catalog), how, catalog, run)
+        if _same(row, known)
+        else row
+        for row in load_record(path).samples()
+    )
 
 
 @lru_cache(maxsize=1)
-def _results() -> dict[Intent, Result | None]:
-    """The rows of every intent executed so far: the warehouse is always the same, and so are most intents."""
-    return {}
-
-
-def _remembered(run: Run) -> Run:
-    known = _results()
-
-    def remembered(intent: Intent) -> Result | None:
-        if intent not in known:
-            known[intent] = run(intent)
-        return known[intent]
-
-    return remembered
+def _ours() -> tuple[Catalog, Run]:
+    """Our catalog and what executes its intents, kept open: the warehouse is read-only and stays as it is."""
+    warehouse = open_warehouse()
+    catalog = warehouse.lookups(load_catalog())
+    return catalog, executor(warehouse, catalog)
 
 
 def _known(source: str, catalog: Catalog) -> dict[str, Question]:

@@ -8,7 +8,6 @@ same answers as soon as anything of the rules, their vocabulary or the golds has
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from glob import escape
 from pathlib import Path
@@ -35,10 +34,9 @@ from nlqlib.experiments.questions import asked_workload, question_workload
 from nlqlib.experiments.rejudging import todays_rows
 from nlqlib.experiments.study import Spec, Study
 from nlqlib.files import plain, slug
-from nlqlib.fingerprint import settings_fingerprint
 from nlqlib.nlq.catalog import Catalog
 from nlqlib.nlq.warehouse import open_warehouse
-from nlqlib.records import Json, Metric
+from nlqlib.records import Json, Metric, MetricTag, ServerIdentity
 from nlqlib.serving.identity import identify
 
 __all__ = [
@@ -59,6 +57,7 @@ __all__ = [
     "judged_rows",
     "measured",
     "raw_rows",
+    "replace_older",
     "requests",
 ]
 
@@ -74,9 +73,7 @@ JUDGING = (
     "nlqlib.experiments.condition_report",
 )
 """What a judgement runs through, whatever the target."""
-FRESH = timedelta(minutes=15)
-"""A judgement younger than this is left alone: notebooks that run side by side share them."""
-VOCABULARY = ("catalog.toml", "english*.toml", "prompts/planner_prior.toml")
+VOCABULARY = ("catalog*.toml", "english*.toml", "prompts/planner_prior.toml")
 """Rules are data too."""
 
 
@@ -114,14 +111,14 @@ def judged(study: Study, asking: Asking, heard: Answers, run: Run) -> Record:
     def measure() -> Measured:
         asked = read_all(asking.questions, heard.heard, asking.how, asking.catalog)
         rows = judge_all(asked, asking.how, asking.catalog, run)
-        told = measured(rows, heard.server, heard.waited_s)
+        told = measured(rows, heard.server, heard.waited_s, _tag(study, asking.how))
         return replace(told, validity=[heard.quiet] if heard.quiet else [])
 
     if heard.failed:
         return _unretained(key, measure(), heard.reason)
     record = study.store.measure(key, measure)
     if not record.reused and not study.store.remeasure:
-        _forget(key, record)
+        replace_older(record)
     return record
 
 
@@ -142,22 +139,38 @@ def rules_digest() -> str:
     return digest.hexdigest()
 
 
-def _forget(key: PointKey, kept: Record) -> None:
-    """Remove older judgements of the same answers by other rules: they are no measurements.
+def replace_older(kept: Record) -> list[Path]:
+    """Remove the judgements that `kept` replaces, a judgement itself; the paths of what was removed.
 
-    Another notebook may still be reading one that has just been made.
+    Those of its point, judged by other rules from the same answers or from answers that are not retained any
+    more: none is a measurement, and each would be counted beside `kept`.
     """
-    settings = settings_fingerprint(key)
-    for path in kept.path.parent.glob(f"{escape(slug(key.point))}-????????.json"):
-        other = load_record(path)
-        if path != kept.path and other.body.get("settings_fingerprint") == settings and _old(other):
+    answers_here = _answers_beside(kept.path)
+    replaced = []
+    for path in sorted(kept.path.parent.glob(f"{escape(slug(kept.body['point']))}-????????.json")):
+        if path != kept.path and _replaced(load_record(path).params, kept.params, answers_here):
             for suffix in (".json", ".run.json", ".jsonl"):
                 path.with_suffix(suffix).unlink(missing_ok=True)
+            replaced.append(path)
+    return replaced
 
 
-def _old(record: Record) -> bool:
-    made = datetime.fromisoformat(record.run["completed_at"]) if record.run.get("completed_at") else None
-    return made is None or datetime.now(UTC) - made >= FRESH
+def _answers_beside(path: Path) -> set[str]:
+    """The hashes of the answers that are retained in the folder of `path`."""
+    kept = [load_record(p) for p in path.parent.glob("answers-*-????????.json")]
+    return {str(record.body["samples"]["sha256"]) for record in kept if record.body["samples"]}
+
+
+def _replaced(old: Json, new: Json, answers_here: set[str]) -> bool:
+    """Do `new` parameters make a judgement of `old` ones obsolete? Without a model there are no answers."""
+    if {**old, "answers": None} != {**new, "answers": None}:
+        return False
+    return old.get("answers") == new.get("answers") or old.get("answers") not in answers_here
+
+
+def _tag(study: Study, how: Condition) -> MetricTag:
+    """How shares of answers came about: what asks no model is computed here, on the twin too."""
+    return study.target.tag if how.asks else "measured"
 
 
 @dataclass(frozen=True)
@@ -215,7 +228,7 @@ def evaluate(study: Study, source: str, how: Condition, concurrency: int, point:
             )
         if journal:
             journal.close()
-        return measured(rows, study.run(identify(study.target)), waited_s)
+        return measured(rows, study.run(identify(study.target)), waited_s, _tag(study, how))
 
     return study.point(evaluation_spec(point, source, how, concurrency), measure)
 
@@ -225,17 +238,22 @@ def judge_all(asked: Sequence[Asked], how: Condition, catalog: Catalog, run: Run
     return [judge(one, how, catalog, run) for one in asked]
 
 
-def measured(rows: list[Json], server: Any, waited_s: float, prices: Prices = FREE) -> Measured:
-    """The evaluation as it is retained: counts by outcome, the report, one row per question."""
+def measured(
+    rows: list[Json], server: ServerIdentity | None, waited_s: float, tag: MetricTag, prices: Prices = FREE
+) -> Measured:
+    """The evaluation as it is retained: counts by outcome, the report, one row per question.
+
+    `tag`: how the answers came about, and so every share of them.
+    """
     outcomes: dict[str, int] = {}
     for row in rows:
         outcomes[row["outcome"]] = outcomes.get(row["outcome"], 0) + 1
     told = report(rows, prices)
-    metrics = [Metric(s["name"], "share", "share", s["value"], s["n"]) for s in told["final"]]
-    metrics += [Metric(f"raw {s['name']}", "share", "share", s["value"], s["n"]) for s in told["raw"]]
-    metrics += _acted(told["interventions"])
+    metrics = [Metric(s["name"], "share", "share", s["value"], s["n"], tag) for s in told["final"]]
+    metrics += [Metric(f"raw {s['name']}", "share", "share", s["value"], s["n"], tag) for s in told["raw"]]
+    metrics += _acted(told["interventions"], tag)
     tokens = told["serving"]["output_tokens"]
-    metrics.append(Metric("output_tokens", "tokens", "mean", tokens["mean"], tokens["n"]))
+    metrics.append(Metric("output_tokens", "tokens", "mean", tokens["mean"], tokens["n"], tag))
     results = {"scores": told["final"], "report": told, "rate_limit_wait_s": waited_s}
     return Measured(
         server=server,
@@ -246,10 +264,10 @@ def measured(rows: list[Json], server: Any, waited_s: float, prices: Prices = FR
     )
 
 
-def _acted(told: Mapping[str, Any]) -> list[Metric]:
+def _acted(told: Mapping[str, Any], tag: MetricTag) -> list[Metric]:
     shares = ("precision", "harm", "recall", "fixable_recall", "abstained", "refused")
-    found = [Metric(told[k]["name"], "share", "share", told[k]["value"], told[k]["n"]) for k in shares]
-    return [Metric("interventions", "count", "count", told["interventions"], told["answered"]), *found]
+    found = [Metric(told[k]["name"], "share", "share", told[k]["value"], told[k]["n"], tag) for k in shares]
+    return [Metric("interventions", "count", "count", told["interventions"], told["answered"], tag), *found]
 
 
 def judged_rows(record: Record) -> list[Judged]:

@@ -88,13 +88,13 @@ def server_metrics(run: LoadRun, seen: Window | None, tag: Tag) -> list[Metric]:
         Metric("waiting", "requests", "max", whole.waiting_max, whole.n, tag),
     ]
     for name in SERVER_MEANS:
-        metrics.append(Metric(name, "s", "mean", getattr(seen, f"{name}_s") if seen else None, tag=tag))
+        metrics.append(Metric(name, "s", "mean", getattr(seen, f"{name}_s") if seen else None, None, tag))
     return [
         *metrics,
-        Metric("residual", "s", "mean", residual_s(run.completions, seen), tag=tag),
-        Metric("hit_rate", "share", "mean", seen.hit_rate if seen else None, tag=tag),
-        Metric("kv_usage", "share", "last", seen.kv_usage if seen else None, tag=tag),
-        Metric("preemptions", "requests", "count", seen.preemptions if seen else None, tag=tag),
+        Metric("residual", "s", "mean", residual_s(run.completions, seen), None, tag),
+        Metric("hit_rate", "share", "mean", seen.hit_rate if seen else None, None, tag),
+        Metric("kv_usage", "share", "last", seen.kv_usage if seen else None, None, tag),
+        Metric("preemptions", "requests", "count", seen.preemptions if seen else None, None, tag),
     ]
 
 

@@ -10,10 +10,8 @@ from nlqlib.analysis.latency import in_flight_rule, window_rule
 from nlqlib.analysis.samples import Sample
 from nlqlib.analysis.stats import Interval
 from nlqlib.load.health import ClientHealth
-from nlqlib.records import Completion, Rule
+from nlqlib.records import COMPLETED, Completion, Rule
 
-ANSWERED = ("ok", "length")
-"""Outcomes that show an endpoint at work; a workload of fixed output lengths has every answer cut."""
 MAX_FAILED = 0.01
 """Share of failed requests above which the latencies are those of survivors."""
 
@@ -52,7 +50,7 @@ class LoadRun:
 
 def failed_rule(completions: Sequence[Completion]) -> Rule:
     """Failures stand beside the throughput: beyond 1 % of them the latencies are those of the lucky ones."""
-    failed = sum(c.outcome not in ANSWERED for c in completions)
+    failed = sum(c.outcome not in COMPLETED for c in completions)
     share = failed / len(completions) if completions else None
     return Rule(
         "failed requests / requests", share, MAX_FAILED, None if share is None else share <= MAX_FAILED

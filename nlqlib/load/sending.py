@@ -12,10 +12,9 @@ from typing import Protocol
 from nlqlib.analysis.samples import Sample
 from nlqlib.load.errors import LoadError
 from nlqlib.load.health import ClientWatch
-from nlqlib.load.load_run import ANSWERED
 from nlqlib.load.quiet import quiet
 from nlqlib.load.sampling import Sampler
-from nlqlib.records import ChatRequest, Completion
+from nlqlib.records import COMPLETED, ChatRequest, Completion
 from nlqlib.serving.client import Client
 from nlqlib.twin.clock import is_virtual
 
@@ -64,7 +63,7 @@ class Book:
         return completion
 
     def _judge(self, failures: list[Completion], completion: Completion) -> None:
-        if completion.outcome in ANSWERED:
+        if completion.outcome in COMPLETED:
             self._failures = None
             return
         failures.append(completion)

@@ -18,14 +18,12 @@ from nlqlib.nlq.intent import ContractViolation, Intent, IntentError, parse_inte
 from nlqlib.nlq.prompt import build_messages
 from nlqlib.nlq.sql import Query, Result, build, execute
 from nlqlib.nlq.warehouse import Warehouse
-from nlqlib.records import UNCONSTRAINED, ChatRequest, Completion, Json, OutputContract
+from nlqlib.records import ANSWERED, UNCONSTRAINED, ChatRequest, Completion, Json, OutputContract
 
 Complete = Callable[[ChatRequest], Awaitable[Completion]]
 CompleteSync = Callable[[ChatRequest], Completion]
 StageName = Literal["serving", "form", "intent", "sql"]
 STAGES: tuple[StageName, ...] = ("serving", "form", "intent", "sql")
-SPOKEN = frozenset({"ok", "length", "empty", "bad_json", "schema_violation", "constraint_not_applied"})
-"""Outcomes in which the endpoint delivered what the model said; all others are failures of serving."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +113,7 @@ def read(
     """
     judged = judge_form(completion, contract)
     if judged.outcome != "ok":
-        stage: StageName = "form" if judged.outcome in SPOKEN else "serving"
+        stage: StageName = "form" if judged.outcome in ANSWERED else "serving"
         reason = f"{judged.outcome}: {judged.error}" if judged.error else judged.outcome
         return _ended(question, judged, Stage(stage, False, reason))
     return _from_text(question, judged, catalog, warehouse, correct)
