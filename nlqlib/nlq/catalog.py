@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nlqlib import paths
+from nlqlib.nlq.catalog_words import NO_WORDS, Words, words_beside
 
 Unit = Literal["money", "count", "ratio"]
 Value = str | int
@@ -111,6 +112,7 @@ class Catalog:
     measures: Mapping[str, Measure]
     metrics: Mapping[str, Metric]
     dimensions: Mapping[str, Dimension]
+    words: Words = NO_WORDS
 
     @property
     def first_weekday(self) -> int:
@@ -199,11 +201,8 @@ def _resolve_id(dimension: Dimension, text: Value) -> int:
     if ids:
         listed = ", ".join(map(str, ids[:LISTED])) + (" …" if len(ids) > LISTED else "")
         raise AmbiguousValue(f"{len(ids)} {what}s are called {short(wanted)}: name one by id ({listed})")
-    raise UnknownValue(f"there is no {what} called {short(wanted)}{_close(wanted, _folded(dimension))}")
-
-
-def _folded(dimension: Dimension) -> dict[str, str]:
-    return {fold(name): name for name in dimension.names.values()}
+    known = {fold(name): name for name in dimension.names.values()}
+    raise UnknownValue(f"there is no {what} called {short(wanted)}{_close(wanted, known)}")
 
 
 def _close(text: str, spellings: Mapping[str, str]) -> str:
@@ -224,17 +223,16 @@ def _named(known: Mapping[str, Any], name: str, what: str) -> Any:
 
 
 def load_catalog(path: Path = paths.CATALOG) -> Catalog:
-    """The catalog in the TOML file `path`. Raises `CatalogError` where it contradicts itself."""
+    """The catalog in the file `path`, and its words beside it. Raises `CatalogError` on contradictions."""
     raw = tomllib.loads(path.read_text("utf-8"))
     tables = {
         "facts": {k: _entry(Fact, k, v) for k, v in raw.get("facts", {}).items()},
         "measures": {k: _entry(Measure, k, v) for k, v in raw.get("measures", {}).items()},
         "metrics": {k: _metric(k, v) for k, v in raw.get("metrics", {}).items()},
         "dimensions": {k: _entry(Dimension, k, v) for k, v in raw.get("dimensions", {}).items()},
+        "words": _made(Words, "the table of words", raw.get("words", {}) | words_beside(path)),
     }
-    catalog = _made(Catalog, "the catalog", {**raw, **tables})
-    _check(catalog)
-    return catalog
+    return _checked(_made(Catalog, "the catalog", {**raw, **tables}))
 
 
 def _made(kind: type, where: str, given: Mapping[str, Any]) -> Any:
@@ -247,8 +245,7 @@ def _made(kind: type, where: str, given: Mapping[str, Any]) -> Any:
 
 
 def _entry(kind: type, name: str, raw: Mapping[str, Any]) -> Any:
-    frozen = {k: _frozen(v) for k, v in raw.items()}
-    return _made(kind, f"{kind.__name__.lower()} {name}", {**frozen, "name": name})
+    return _made(kind, f"{kind.__name__.lower()} {name}", {**_frozen(dict(raw)), "name": name})
 
 
 def _frozen(value: Any) -> Any:
@@ -271,8 +268,8 @@ def _metric(name: str, raw: Mapping[str, Any]) -> Metric:
     return _entry(Metric, name, {**rest, "kind": kind, "measures": measures})
 
 
-def _check(catalog: Catalog) -> None:
-    """Every name that is referred to exists, and no name or spelling means two things."""
+def _checked(catalog: Catalog) -> Catalog:
+    """`catalog`, where every name that is referred to exists and no name or spelling means two things."""
     _all_known([catalog.week_start], WEEKDAYS, "week_start")
     for metric in catalog.metrics.values():
         _all_known(metric.measures, catalog.measures, f"metric {metric.name}")
@@ -285,7 +282,10 @@ def _check(catalog: Catalog) -> None:
     for dimension in catalog.dimensions.values():
         _all_known(dimension.value_synonyms, dimension.values, f"dimension {dimension.name}")
         _all_distinct(map(fold, dimension.values), f"values of {dimension.name}")
+    _all_known({**catalog.words.metric, **catalog.words.adjective}, catalog.metrics, "the table of words")
+    _all_known(catalog.words.dimension, catalog.dimensions, "the table of words")
     _all_distinct([*catalog.metrics, *catalog.dimensions, *GRAINS], "metrics, dimensions and grains")
+    return catalog
 
 
 def _all_known(names: Iterable[str], known: Iterable[str], where: str) -> None:

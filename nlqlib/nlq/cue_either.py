@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 from nlqlib.nlq.cue_board import Board
+from nlqlib.nlq.cue_roles import done
 
 MANY = frozenset({"most", "fewest", "least", "more", "fewer", "less", "highest number of", "record"})
 """Superlatives that count what stands behind them; the others choose among it."""
@@ -11,7 +12,7 @@ VERBS = re.compile(
     r"return|send|use|buy|order|choose|prefer|like|place|shop|purchase|spend|visit|pick|want|pay|bought|used"
     r"|ordered|chose|preferred|placed|spent|paid|come|came|give|gave|make|made"
 )
-"""What customers do."""
+"""What people do."""
 
 
 def metric_or_dimension(board: Board) -> None:
@@ -19,14 +20,14 @@ def metric_or_dimension(board: Board) -> None:
     metrics = sum(item.code in "M" for item in board.items)
     for at, item in enumerate(board.items):
         if item.code == "X":
-            metric = _counts(board, at, metrics)
+            metric = _counts(board, at, metrics) or _only_metric(board, at)
             board.items[at] = replace(item, code="M" if metric else "E", value=item.value[0 if metric else 1])
             asked = re.search(r"WN?[DETU].*V$", board.codes[:at]) is not None and metrics > 0
             if asked and not metric:  # which channel do Corporate customers use
                 board.items[at] = replace(item, code="_")
             if _acts(board, at, metrics):
-                named = item.following.startswith("order") and "J" not in board.codes and not metrics
-                board.items[at] = replace(item, code="J" if named else "_", value="orders")
+                named = None if "J" in board.codes or metrics else done(board.catalog, item.following)
+                board.items[at] = replace(item, code="J" if named else "_", value=named)
             if metric and _carries_only(board.codes[:at], board.codes[at + 1 :], metrics):
                 board.items[at] = replace(item, code="_")
     board.items = [item for item in board.items if item.code != "_"]
@@ -41,9 +42,15 @@ def _acts(board: Board, at: int, metrics: int) -> bool:
         return True
     asked = board.items[at - 1] if before[-1:] in ("W", "q") else None
     if asked and asked.words in ("what", "how much"):
-        does = asked.end < board.items[at].start or VERBS.fullmatch(board.items[at].following)
+        does = asked.end < board.items[at].start or _verb(board, at)
         return bool(does and re.match("(?:fV)*[JM]", after))
-    return bool(told and not chosen and VERBS.fullmatch(board.items[at].following))
+    return bool(told and not chosen and _verb(board, at))
+
+
+def _verb(board: Board, at: int) -> bool:
+    """Is what follows the noun at `at` a verb: one of everyday, or one that a count is named by?"""
+    word = board.items[at].following
+    return VERBS.fullmatch(word) is not None or (bool(word) and done(board.catalog, word) is not None)
 
 
 def item_words(board: Board, at: int) -> str:
@@ -67,7 +74,7 @@ def _counts(board: Board, at: int, metrics: int) -> bool:
     last = before[-1:]
     core = before.rstrip("VJ")
     if last == "q" or (len(before) > 1 and core[-2:-1] in (">", "<") and core[-1:] in "NKQ"):
-        return not (last == "q" and after.startswith(("w>", "w^")) and False)
+        return True
     if core.endswith("^") and re.search(r"(^|[^bj])[DETU]", core):
         return True
     if core.endswith("^"):
@@ -93,6 +100,15 @@ def _counts(board: Board, at: int, metrics: int) -> bool:
     if last == "V" and metrics and ("f" in before or "z" in before):
         return True
     return bool(metrics) or not after.startswith("^")
+
+
+def _only_metric(board: Board, at: int) -> bool:
+    """`customers whose category is missing`: what is asked for, where nothing else could be."""
+    before, after = board.codes[:at], board.codes[at + 1 :]
+    others = re.search("[MXJ=]", before + after) is not None
+    chosen = re.search(r"[\^WRNjb][aVfN]*$|^[WA]|c", before) or re.match(r"[fV]*[\^N~m]", after)
+    by = re.search(r"[RDETU]b$", before) is not None and "W" not in before
+    return not others and (not chosen or by)
 
 
 def _ranked_by(before: str) -> bool:

@@ -27,11 +27,9 @@ def metric_called(catalog: Catalog, words: str) -> str | None:
     return next((e.value if e.code == "M" else e.value[0] for e in found if e.code in "MX"), None)
 
 
-def named(item: Item, catalog: Catalog) -> str | None:
+def named(item: Item) -> str | None:
     """The metric that a noun, or an adjective or verb, stands for."""
-    if item.code == "M":
-        return str(item.value)
-    return item.value[0] if item.code == "X" else metric_called(catalog, str(item.value))
+    return item.value[0] if item.code == "X" else item.value
 
 
 def differences(board: Board) -> None:
@@ -39,7 +37,7 @@ def differences(board: Board) -> None:
 
     def less(m: Match) -> list[Item] | None:
         first, second = m["first"][0], m["second"][0]
-        name = difference_of(board.catalog, named(first, board.catalog), named(second, board.catalog))
+        name = difference_of(board.catalog, named(first), named(second))
         return [joined(m.items, "M", name)] if name else None
 
     board.replace(r"(?P<first>[MJ])-(?P<second>[MXJ])", less)
@@ -62,7 +60,7 @@ def quotients(board: Board) -> None:
     """`what they spend per order`: the ratio of the two, where there is one; else a split."""
 
     def over(m: Match) -> list[Item] | None:
-        part = named(m["part"][0], board.catalog)
+        part = named(m["part"][0])
         ratios = [n for n in m["over"][0].value if part and _upper(board.catalog, n, part)]
         return [joined([m["part"][0], m["over"][0]], "M", ratios[0]), *m["between"]] if ratios else None
 

@@ -2,21 +2,22 @@
 
 A lexicon maps a phrase, as a tuple of folded words, to its entries. Codes are single characters, so that a
 question becomes a string and a rule a regular expression over it; `english.toml` says what each stands for.
+The words beside a catalog (`catalog_words.py`) are read with it.
 The catalog adds M (metric), D and E (dimension, singular and plural), X (a plural that is both), V (value)
 and A (a question word that asks for a dimension).
 """
 
-import tomllib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import permutations
 from typing import Any
 
-from nlqlib.nlq.catalog import Catalog, Dimension, fold
+from nlqlib.nlq.catalog import Catalog, Dimension, Metric, fold
+from nlqlib.nlq.catalog_words import Words
+from nlqlib.nlq.cue_closed import Entries, Entry, closed_words, english
 from nlqlib.nlq.cue_phrases import (
-    ARTICLES,
     Phrase,
     one_slip,
     phrases_of,
@@ -25,27 +26,18 @@ from nlqlib.nlq.cue_phrases import (
     singular,
     words_of,
 )
-from nlqlib.paths import DATA
 
-ENGLISH = DATA / "english.toml"
-TRADE = DATA / "english_trade.toml"
+__all__ = ["LONGEST", "Entry", "Lexicon", "english", "lexicon"]
+
 QUESTION_WORDS = frozenset({"where", "who", "why", "when", "what"})
 LONGEST = 9
-
-
-@dataclass(frozen=True)
-class Entry:
-    """What a phrase can be: a `code`, and what goes with it (a name, a direction, a unit, an operator)."""
-
-    code: str
-    value: Any = None
 
 
 @dataclass(frozen=True)
 class Lexicon:
     """Entries by phrase, the catalog's before the language's."""
 
-    entries: Mapping[Phrase, tuple[Entry, ...]]
+    entries: Entries
     trade: Mapping[str, Phrase]
     """Single words of the catalog, against which a misspelt word is held."""
 
@@ -62,70 +54,47 @@ class Lexicon:
         return (close[0][0], entries.pop()) if len(entries) == 1 else None
 
 
-@lru_cache(maxsize=1)
-def english() -> Mapping[Phrase, tuple[Entry, ...]]:
-    """The closed words, by phrase."""
-    found: defaultdict[Phrase, list[Entry]] = defaultdict(list)
-    for code, value, text in _blocks(tomllib.loads(ENGLISH.read_text("utf-8"))):
-        for phrase in phrases_of(text):
-            key = tuple(word for word in phrase.split() if word not in ARTICLES)
-            if value == "noun":
-                found[key] = [entry for entry in found[key] if entry.code != code]
-            if key and all(entry.code != code for entry in found[key]):
-                found[key].append(Entry(code, value))
-    return {phrase: tuple(sorted(entries, key=lambda e: e.code == ".")) for phrase, entries in found.items()}
-
-
-def _blocks(document: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
-    """(code, value, phrases) of every block; the value is what stands behind the dot of its name."""
-    for section, body in document.items():
-        if "phrases" in body:
-            yield body["code"], section if body["code"] == "C" or section == "noun" else None, body["phrases"]
-        for name, inner in body.items():
-            if name == "words":
-                yield from ((body["code"], word, phrases) for word, phrases in _turned(body))
-            elif isinstance(inner, Mapping):
-                yield inner["code"], name, inner["phrases"]
-
-
-def _turned(body: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """Adjectives are listed under what they mean, superlatives by themselves."""
-    items = body["words"].items()
-    return items if body["code"] == "J" else ((meaning, word) for word, meaning in items)
-
-
 @lru_cache(maxsize=8)
-def _built(key: int, holder: "_Held") -> Lexicon:
+def _built(holder: "_Held") -> Lexicon:
     catalog = holder.catalog
     found: defaultdict[Phrase, list[Entry]] = defaultdict(list)
-    _add_metrics(found, catalog)
+    closed = closed_words(catalog)
+    _add_metrics(found, catalog, closed)
     _add_dimensions(found, catalog)
     _add_values(found, catalog)
-    _add_trade(found)
+    _add_spoken(found, catalog.words)
     _add_quotients(found, catalog)
     trade = {phrase[0]: phrase for phrase in found if len(phrase) == 1 and len(phrase[0]) >= 5}
-    merged = {phrase: (*entries, *english().get(phrase, ())) for phrase, entries in found.items()}
-    return Lexicon({**english(), **merged}, trade)
+    merged = {phrase: _fit((*entries, *closed.get(phrase, ())), phrase) for phrase, entries in found.items()}
+    return Lexicon({**_without_counts(closed, found), **merged}, trade)
 
 
-def _add_trade(found: defaultdict[Phrase, list[Entry]]) -> None:
-    """What a trade calls its metrics and dimensions besides: phrases that the catalog itself leaves open."""
-    for kind, groups in tomllib.loads(TRADE.read_text("utf-8")).items():
-        for keys, text in groups.items():
-            name = _name_of(found, keys.split("|"), "M" if kind == "metric" else "D")
-            for phrase in dict.fromkeys(map(words_of, phrases_of(text) if name else ())):
-                if kind == "metric":
-                    _add_free(found, phrase, Entry("M", name))
-                else:
-                    _add_free(found, phrase, Entry("D", name))
-                    _add_free(found, plural_head(phrase), Entry("E", name))
+def _fit(entries: tuple[Entry, ...], phrase: Phrase) -> tuple[Entry, ...]:
+    """All that a phrase can be. `calls` are no part of the asking where they are what is counted."""
+    named = Entry("M", "_".join(phrase)) in entries
+    return tuple(e for e in entries if not (named and e == Entry(".", "noun")))
 
 
-def _name_of(found: Mapping[Phrase, list[Entry]], keys: Iterable[str], code: str) -> str | None:
-    """The name that the first known of `keys` stands for."""
-    entries = (entry for key in keys for entry in found.get(words_of(key), ()) if entry.code in (code, "X"))
-    entry = next(entries, None)
-    return None if entry is None else entry.value[code == "D"] if entry.code == "X" else entry.value
+def _without_counts(closed: Entries, found: Mapping[Phrase, list[Entry]]) -> Entries:
+    """The closed words without `weekly meetings` and their kind where meetings are what is counted."""
+
+    def counts(phrase: Phrase) -> bool:
+        timed = any(entry.code == "G" for entry in closed.get(phrase[:1], ()))
+        return timed and len(phrase) > 1 and any(e.code in "MX" for e in found.get(phrase[-1:], ()))
+
+    idle = (Entry("."),)
+    return {phrase: entries for phrase, entries in closed.items() if entries != idle or not counts(phrase)}
+
+
+def _add_spoken(found: defaultdict[Phrase, list[Entry]], words: Words) -> None:
+    """What people call metrics and dimensions besides: phrases that the catalog itself leaves open."""
+    for name, text in words.metric.items():
+        for phrase in dict.fromkeys(map(words_of, phrases_of(text))):
+            _add_free(found, phrase, Entry("M", name))
+    for name, text in words.dimension.items():
+        for phrase in dict.fromkeys(map(words_of, phrases_of(text))):
+            _add_free(found, phrase, Entry("D", name))
+            _add_free(found, plural_head(phrase), Entry("E", name))
 
 
 def _add_free(found: defaultdict[Phrase, list[Entry]], phrase: Phrase, entry: Entry) -> None:
@@ -142,9 +111,21 @@ def _add_quotients(found: defaultdict[Phrase, list[Entry]], catalog: Catalog) ->
             if other.kind == "measure" and other.measures[0] == metric.measures[1]:
                 for text in (other.name, *other.synonyms):
                     ratios[singular(words_of(text.replace("_", " ")))].append(metric.name)
+        for whole in _wholes(metric, catalog):
+            for word in ("as", "in"):
+                found[(word, "percentage", "of", *words_of(whole.replace("_", " ")))].append(Entry("%"))
     for noun, names in ratios.items():
         for front in (("per",), ("for", "each"), ("each",), ("on", "each")):
             found[(*front, *noun)].append(Entry("÷", tuple(dict.fromkeys(names))))
+
+
+def _wholes(metric: Metric, catalog: Catalog) -> Iterator[str]:
+    """What the ratio `metric` is a share of, where the part is a metric too: margin in percent of revenue."""
+    measured = {
+        other.measures[0]: other.name for other in catalog.metrics.values() if other.kind == "measure"
+    }
+    if metric.kind == "ratio" and metric.unit == "ratio" and set(metric.measures) <= set(measured):
+        yield measured[metric.measures[1]]
 
 
 class _Held:
@@ -162,10 +143,10 @@ class _Held:
 
 def lexicon(catalog: Catalog) -> Lexicon:
     """The lexicon of `catalog`, made once for each catalog object."""
-    return _built(id(catalog), _Held(catalog))
+    return _built(_Held(catalog))
 
 
-def _add_metrics(found: defaultdict[Phrase, list[Entry]], catalog: Catalog) -> None:
+def _add_metrics(found: defaultdict[Phrase, list[Entry]], catalog: Catalog, closed: Entries) -> None:
     entities = {
         singular(words_of(text))
         for dimension in catalog.dimensions.values()
@@ -175,7 +156,7 @@ def _add_metrics(found: defaultdict[Phrase, list[Entry]], catalog: Catalog) -> N
         for text in (metric.name.replace("_", " "), *metric.synonyms):
             phrase = words_of(text)
             for form in {phrase, plural(phrase), singular(phrase)}:
-                if form and (form == phrase or (form not in english() and form not in entities)):
+                if form and (form == phrase or (form not in closed and form not in entities)):
                     _put(found, form, Entry("M", metric.name))
 
 

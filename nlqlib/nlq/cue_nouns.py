@@ -6,7 +6,8 @@ from dataclasses import replace
 from nlqlib.nlq.cue_board import Board, Match, Values, joined
 from nlqlib.nlq.cue_either import metric_or_dimension
 from nlqlib.nlq.cue_formulas import formulas, metric_called
-from nlqlib.nlq.cue_lexicon import english
+from nlqlib.nlq.cue_lexicon import lexicon
+from nlqlib.nlq.cue_roles import done
 from nlqlib.nlq.cue_tags import Item, codes
 
 IDIOMS = ("top line", "bottom line")
@@ -37,9 +38,7 @@ def superlative_words(board: Board) -> None:
     def split(m: Match) -> list[Item]:
         item = m.items[0]
         direction, adjective = item.value.split()
-        meaning = next(
-            (entry.value for entry in english().get((adjective,), ()) if entry.code == "J"), adjective
-        )
+        meaning = _stands_for(board, adjective)
         mark = replace(item, code="^", value=direction, words=adjective)
         called = item.words if item.words.endswith(("er", "ers")) else adjective
         return [mark, replace(item, code="J", value=meaning, words=called)]
@@ -47,7 +46,19 @@ def superlative_words(board: Board) -> None:
     board.replace("=", split)
     if not board.has("M"):  # customers who ordered most often
         often = r"(?<=[XDEA])o(?=\^(?![MJDETU]?[1h]))"
-        board.replace(often, lambda m: [replace(i, code="J", value="orders") for i in m.items])
+        board.replace(often, lambda m: _done_often(board, m.items[0]))
+
+
+def _stands_for(board: Board, word: str) -> str | None:
+    """The metric that an adjective or verb, or a noun, stands for."""
+    found = [e for e in lexicon(board.catalog).at((word,)) if e.code in "JMX"]
+    return None if not found else found[0].value[0] if found[0].code == "X" else found[0].value
+
+
+def _done_often(board: Board, item: Item) -> list[Item] | None:
+    """What was taken for a word of sorting is a verb where a count is named by it."""
+    name = done(board.catalog, item.words.split(" ")[0])
+    return [replace(item, code="J", value=name)] if name else None
 
 
 def told_by_place(board: Board) -> None:
@@ -55,8 +66,8 @@ def told_by_place(board: Board) -> None:
     if board.has("[MJ]") or board.all("threshold"):
         return
     for item in board.items:
-        verb = english().get((item.words.split(" ")[0],), ()) if item.code == "f" else ()
-        name = next((metric_called(board.catalog, e.value) for e in verb if e.code == "J"), None)
+        verb = lexicon(board.catalog).at((item.words.split(" ")[0],)) if item.code == "f" else ()
+        name = next((entry.value for entry in verb if entry.code == "J"), None)
         if name:
             board.note("reserve", (name, False), "verb of a place", [item])
 

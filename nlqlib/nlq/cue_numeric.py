@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from nlqlib.nlq.catalog import Catalog
 from nlqlib.nlq.cue_board import Board, Match
-from nlqlib.nlq.cue_formulas import metric_called, ratio_over, share_of
+from nlqlib.nlq.cue_formulas import ratio_over, share_of
+from nlqlib.nlq.cue_roles import money, money_of
 from nlqlib.nlq.cue_tags import NUMBERS, Item
 
 FLIPPED = {"gt": "lte", "gte": "lt", "lt": "gte", "lte": "gt"}
@@ -91,17 +92,17 @@ def _threshold_metric(
     named = [metric for item in (*near, *far) if (metric := _as_metric(board, item))]
     fitting = [item for item in named if _fits(board, item.value, number)]
     sold = next((item for item in (*near, *m.before, *m.after) if item.code == "J"), None)
-    if not fitting and sold and number.code == "K" and metric_called(board.catalog, "sales"):
-        return replace(sold, code="M", value=metric_called(board.catalog, "sales"))
-    return fitting[0] if fitting else None
+    if fitting or sold is None or number.code != "K":
+        return fitting[0] if fitting else None
+    paid = money_of(board.catalog, sold.value) or money(board.catalog)
+    return replace(sold, code="M", value=paid) if paid else None
 
 
 def _as_metric(board: Board, item: Item) -> Item | None:
     """A metric item; an adjective or verb as the metric it stands for."""
     if item.code == "M":
         return item
-    name = metric_called(board.catalog, item.value)
-    return Item("M", name, item.start, item.end, item.words) if name else None
+    return Item("M", item.value, item.start, item.end, item.words) if item.value else None
 
 
 def _fits(board: Board, metric: str, number: Item) -> bool:

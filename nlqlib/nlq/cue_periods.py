@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from nlqlib.nlq.catalog import Catalog
 from nlqlib.nlq.cue_dates import point_at, words_of_time
+from nlqlib.nlq.cue_lexicon import lexicon
 from nlqlib.nlq.cue_points import Point, with_year
 from nlqlib.nlq.periods import DAY
 
@@ -90,10 +91,10 @@ def _opened(name: str, text: str, at: int, catalog: Catalog) -> Period | None:
     if closed:
         return closed
     if name == "from" and edge != "start":
-        now = _joint("now").match(text, stop)
+        now = _now(text, stop, catalog)
         return _since(point, now.end(), catalog) if now else None
     if name in ("since", "from"):
-        now = _joint("now").match(text, stop)
+        now = _now(text, stop, catalog)
         point = replace(point, start=point.end, wire=None) if edge == "end" else point
         return _since(point, now.end() if now else stop, catalog)
     if name == "after":
@@ -102,6 +103,15 @@ def _opened(name: str, text: str, at: int, catalog: Catalog) -> Period | None:
         end = point.start if name == "before" else point.end
         return _made(Point(catalog.first_day, end, None, point.unit), stop, catalog)
     return None
+
+
+def _now(text: str, at: int, catalog: Catalog) -> re.Match[str] | None:
+    """`until today`, `from March on`; not the `on` of a value with its dimension, `on web channel`."""
+    found = _joint("now").match(text, at)
+    said = tuple(text[found.end() :].split()[:2]) if found and found[0] == " on" else ()
+    known = lexicon(catalog)
+    place = any(e.code == "V" for e in known.at(said[:1])) and any(e.code in "DE" for e in known.at(said[1:]))
+    return None if place else found
 
 
 def _first(text: str, at: int, catalog: Catalog) -> tuple[Point, int, str] | None:

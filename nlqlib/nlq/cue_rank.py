@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 from nlqlib.nlq.cue_board import Board, Match
-from nlqlib.nlq.cue_formulas import metric_called
+from nlqlib.nlq.cue_roles import money_of
 from nlqlib.nlq.cue_tags import Item
 
 SINGULAR = "DTA"
@@ -52,9 +52,10 @@ def adjectives(board: Board) -> None:
         if item.code != "J":
             out.append(item)
             continue
-        name = metric_called(board.catalog, item.value) or metric_called(board.catalog, item.words)
-        if item.value == "units sold" and any(i.code == "q" and i.words == "how much" for i in board.items):
-            name = metric_called(board.catalog, "sales") or name
+        name = item.value
+        counted = name is not None and board.catalog.metrics[name].unit == "count"
+        if counted and any(i.code == "q" and i.words == "how much" for i in board.items):
+            name = money_of(board.catalog, name) or name  # how much did we sell
         near = "^" in board.codes[max(0, at - 1) : at + 3] or "m" in board.codes[max(0, at - 1) : at + 2]
         if name:
             board.note("reserve", (name, near), "adjective", [item])

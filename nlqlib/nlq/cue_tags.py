@@ -83,13 +83,8 @@ class _Tagger:
         phrase = self._phrase(at)
         number = self._number(at)
         if number and (phrase is None or phrase.end <= number.end):
-            return Item(
-                number.code,
-                number.value,
-                at,
-                number.end,
-                " ".join(t.text for t in self.tokens[at : number.end]),
-            )
+            words = " ".join(token.text for token in self.tokens[at : number.end])
+            return Item(number.code, number.value, at, number.end, words)
         if phrase:
             return phrase
         word = self.tokens[at].text
@@ -183,28 +178,35 @@ class _Tagger:
         if entry.code == "V":
             return self._among_values(entry, end, before)
         if entry.code == "M":
-            return before != "" and before in "q^>NK"
+            return (before != "" and before in "q^>NKG") or self._beside_metric(end)
         named = len(self.found) > 1 and before in "MJ" and self.found[-2].code == "^"
         subject = not before and any(e.code in "wA^" for e in self._entries_at(end))
         return named or subject or (before != "" and before in "bjW^NRaV")
+
+    def _beside_metric(self, end: int) -> bool:
+        """Does a split follow, or another metric: `costs by site`, `fees and costs`?"""
+        listed = codes(self.found[-2:]) in ("M+", "X+")
+        following = {entry.code for entry in self._entries_at(end)}
+        also = self._entries_at(end + 1) if "+" in following else ()
+        return listed or "b" in following or any(entry.code in "MX" for entry in also)
 
     def _fits_formula(self, entry: Entry, before: str, at: int, end: int) -> bool:
         """`less` between two metrics, `per order` behind what is above."""
         if entry.code == "-":
             return before in ("M", "J") and any(e.code in "MXJ" for e in self._entries_at(end))
         if entry.code == "÷":
-            above = [self._measure(item) for item in self.found[-4:] if item.code in "MJ"]
-            return any(self.catalog.metrics[name].measures[0] in above for name in entry.value)
+            near = [self.catalog.metrics.get(str(i.value)) for i in self.found[-4:] if i.code in "MJ"]
+            above = [metric.measures[0] for metric in near if metric and metric.kind == "measure"]
+            over = any(self.catalog.metrics[name].measures[0] in above for name in entry.value)
+            return over and not self._longer_noun(at, end)
         if MOST.fullmatch(self.tokens[at].text) and set(codes(self.found[-2:])) & set(NUMBERS):
             return False
         return end - at > 1 or any(e.value != "noun" for e in self._entries_at(end) or (entry,))
 
-    def _measure(self, item: Item) -> str | None:
-        """The measure that a metric, or an adjective that stands for one, is."""
-        entries = self.lexicon.at(tuple(str(item.value).split())) if item.code == "J" else ()
-        name = item.value if item.code == "M" else next((e.value for e in entries if e.code == "M"), "")
-        known = self.catalog.metrics.get(str(name))
-        return known.measures[0] if known else None
+    def _longer_noun(self, at: int, end: int) -> bool:
+        """Does a dimension begin in words `at` to `end` and go on behind: `per visit type`?"""
+        begun = (found for start in range(at + 1, end) for found in self._spellings(start) if found[1] > end)
+        return any(entry.code in "DEX" for words, _ in begun for entry in self.lexicon.at(words))
 
     def _fits_split(self, also: str, before: str, at: int, end: int) -> bool:
         """`segment by`, `broken by` and `between` split only where no noun, value or number is meant."""

@@ -37,6 +37,8 @@ _WORD = re.compile(
     """,
     re.X,
 )
+TITLES = frozenset({"st", "dr", "mr", "mrs", "ms", "mt", "ft", "prof"})
+"""Abbreviations whose full stop ends no sentence: they begin a name."""
 _BEFORE_DASH = re.compile(rf"(?:\d|q[1-4]|h[12]|\b(?:{'|'.join(MONTHS)}|{_SHORT}))\s*$")
 
 
@@ -58,14 +60,16 @@ class Token:
 def tokens(question: str, mixed: bool = False) -> tuple[Token, ...]:
     """The words of `question`, in order; what `blanked` takes away has none."""
     text, places = _folded(blanked(question, mixed))
-    found = []
+    found: list[Token] = []
     last = 0
     for match in _WORD.finditer(text):
         token = _token(match, text, places)
         if token is not None:
             signs = text[last : match.start()]
             mark = "".join(c for c in signs if c == "\n" or not c.isspace())
-            found.append(replace(token, apart=any(c in signs for c in ",;:.?!\n"), mark=mark))
+            title = mark == "." and bool(found) and found[-1].text in TITLES
+            apart = any(c in signs for c in ",;:.?!\n") and not title
+            found.append(replace(token, apart=apart, mark=mark))
             last = match.end()
     return tuple(found)
 
