@@ -6,10 +6,11 @@ from nlqlib.artifacts import Record
 
 
 def points(target: str, notebook: str, begins: str = "") -> list[Record]:
-    """The points of a target's notebook whose name begins so, in the order of their files."""
+    """The points of a target's notebook whose name begins so, by name; of one measured again the latest."""
     folder = paths.ARTIFACTS / target / notebook
-    found = [load_record(p) for p in sorted(folder.glob("*-????????.json"))]
-    return [r for r in found if str(r.body["point"]).startswith(begins)]
+    every = [load_record(p) for p in folder.glob("*-????????.json")]
+    found = {r.body["point"]: r for r in sorted(every, key=lambda r: str(r.run.get("completed_at") or ""))}
+    return [found[name] for name in sorted(found) if name.startswith(begins)]
 
 
 def point(target: str, notebook: str, name: str) -> Record:

@@ -36,7 +36,7 @@ def bars_figure(records: Records, study: Study, beside: bool = True) -> Figure:
         _bar(ax, at, parts, widest, article_row=at == 0 and "article, alone" in rows)
     ax.set_yticks(range(len(rows)), list(rows))
     ax.set_ylim(len(rows) - 0.45, -0.6)
-    ax.set_xlim(0, 1.36 * widest)  # room for the small terms, written beside their bar
+    ax.set_xlim(0, 1.46 * widest)  # room for the small terms, written beside their bar
     ax.grid(False, axis="y")
     ax.set_xlabel("mean latency of a request (s)")
     return fig
@@ -79,7 +79,7 @@ def _bar(ax: Axes, at: int, parts: Mapping[str, float | None], widest: float, ar
 
 def _called(term: str) -> str:
     """A term's name in the figure; the intake is a difference and says so."""
-    return f"{term} (difference)" if term == INTAKE else term
+    return "intake (difference)" if term == INTAKE else term
 
 
 def _folded(parts: Sequence[str], most: int = 2) -> list[str]:

@@ -51,7 +51,7 @@ def together(record: Record) -> Together | None:
         return None
     top = max(((running, waiting) for _, running, waiting in rows), key=lambda s: (s[0], -s[1]))
     spells = [list(spell) for same, spell in groupby(rows, lambda g: g[1:] == top) if same]
-    longest = max(spells, key=lambda s: s[-1][0] - s[0][0])
+    longest = max(spells, key=lambda s: round(s[-1][0] - s[0][0], 1))  # the first of those alike
     return Together(*top, sum(map(len, spells)), len(rows), longest[0][0], longest[-1][0])
 
 

@@ -1,6 +1,7 @@
 """How the page on propagation shows what is in the scheduler: the fullest moment, one scrape, all samples."""
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from nlqlib import plots
@@ -114,7 +115,7 @@ def scrape_figure(record: Record, study: Study) -> Figure:
     times = [at_s for at_s, *_ in rows]
     grid = pd.Series(times or [s for s, _ in _spans(record)]).to_numpy(float)
     if full is not None:
-        ax.axvspan(full.from_s, full.until_s, color=plots.GREY, alpha=0.15, lw=0)
+        _shade(ax, full)
     ax.plot(
         grid, depth_at(grid, _spans(record)), color="black", lw=1.2, marker="", label="in flight (client)"
     )
@@ -129,6 +130,12 @@ def scrape_figure(record: Record, study: Study) -> Figure:
     plots.name_axes(ax, "time since the first request", "requests", x_unit="s")
     plots.label_lines(ax)
     return fig
+
+
+def _shade(ax: Axes, full: Together) -> None:
+    ax.axvspan(full.from_s, full.until_s, color=plots.GREY, alpha=0.15, lw=0)
+    at, along = (full.from_s + full.until_s) / 2, ax.get_xaxis_transform()
+    ax.text(at, 0.96, "fullest", color=plots.GREY, fontsize=9, ha="center", va="center", transform=along)
 
 
 def _spans(record: Record) -> list[tuple[float, float]]:
