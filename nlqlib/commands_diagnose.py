@@ -1,6 +1,6 @@
-"""`diagnose` and `compare`: where an endpoint loses concurrency, and what a change did.
+"""`diagnose`: where an endpoint loses concurrency.
 
-Both read saved runs as well: the folder that `sweep --out`, `diagnose --out` or a notebook wrote.
+It reads saved runs as well: the folder that `sweep --out`, `diagnose --out` or a notebook wrote.
 """
 
 import json
@@ -10,14 +10,11 @@ import tempfile
 import textwrap
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict
+from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from nlqlib.analysis.comparison import Change, changes
 from nlqlib.analysis.diagnosis import Diagnosis
 from nlqlib.analysis.staircase import MIN_PROCESSES
 from nlqlib.artifacts import Record, Store
@@ -26,7 +23,6 @@ from nlqlib.experiments import diagnose_limits, staircase
 from nlqlib.experiments.chats import ChatsError, load_chats
 from nlqlib.experiments.diagnose import NOTEBOOK, Plan, default_grid, of_records, sweep, verdict
 from nlqlib.experiments.saved_levels import (
-    completions_of,
     controlled_staircase,
     saved_staircase,
     sweep_name,
@@ -35,7 +31,7 @@ from nlqlib.experiments.saved_levels import (
 from nlqlib.experiments.study import Profile, Study
 from nlqlib.load.closed_loop import LoadError
 from nlqlib.plan import LimitError
-from nlqlib.records import Completion, Json
+from nlqlib.records import Json
 from nlqlib.run_settings import PROFILES
 from nlqlib.serving.target import Target, open_target
 
@@ -51,6 +47,7 @@ def diagnose(
     workload: str | None = None,
     limits: Json | None = None,
     pool: int | None = None,
+    workers: int = 1,
     processes: int = 0,
     profile: str | None = None,
     repeats: int = 0,
@@ -60,37 +57,40 @@ def diagnose(
 ) -> int:
     """Diagnose the saved runs in the folder `source`, or else `target`, measured now; 1 if it cannot tell.
 
-    `limits`: admission limits put in front of the target (`router`, `replica` …); `processes`: so many
-    independent ones test the staircase as well, 0 for none; `profile`: full or quick, by default that of the
-    target; `repeats`: so often, at most, every level is measured again while noise leaves the verdict open;
-    `points`: a pattern that the names of saved points match.
+    `limits`: admission limits put in front of the target (`router`, `replica` …); `workers`: processes that
+    share the load; `processes`: so many independent ones test the staircase as well, 0 for none; `profile`:
+    full or quick, by default that of the target; `repeats`: so often, at most, every level is measured again
+    while noise leaves the verdict open; `points`: a pattern that the names of saved points match.
     """
     if source is not None:
-        saved = _one_sweep(source, points)
+        saved = one_sweep(source, points)
         found = of_records(saved, saved_staircase(Path(source), saved[0]))
         named = f"saved runs in {source}"
     else:
-        plan = _plan(concurrency, requests, workload, pool, repeats)
+        plan = _plan(concurrency, requests, workload, pool, repeats, workers)
         found, named = _measured(target, plan, limits or {}, out, processes, profile)
     print(_json(found, named) if as_json else text(found, named))
     return 1 if found.kind == "cannot tell" else 0
 
 
 def _plan(
-    concurrency: str | None, requests: int, workload: str | None, pool: int | None, repeats: int
+    concurrency: str | None, requests: int, workload: str | None, pool: int | None, repeats: int, workers: int
 ) -> Plan:
     chosen = tuple(sorted(_concurrencies(concurrency))) if concurrency else ()
-    if requests < 0 or (pool is not None and pool < 1):
-        raise InputError("--requests and --pool take numbers from 1 on")
+    if requests < 0 or workers < 1 or (pool is not None and pool < 1):
+        raise InputError("--requests, --workers and --pool take numbers from 1 on")
     if repeats < 0:
         raise InputError("--repeats takes a number from 0 on")
+    if workers > 1 and pool is not None:
+        raise InputError("--pool shows one process that limits, so it does not go with --workers")
+    plan = Plan(chosen, requests, pool=pool, repeats=repeats, workers=workers)
     if workload is None:
-        return Plan(chosen, requests, pool=pool, repeats=repeats)
+        return plan
     try:
         chats, identity = load_chats(workload)
     except ChatsError as error:
         raise InputError(str(error)) from error
-    return Plan(chosen, requests, pool=pool, chats=tuple(chats), workload=identity, repeats=repeats)
+    return replace(plan, chats=tuple(chats), workload=identity)
 
 
 def _concurrencies(told: str) -> set[int]:
@@ -111,11 +111,13 @@ def _measured(
     with ExitStack() as stack:
         opened = stack.enter_context(closing(open_target(target, progress=_tell)))
         _check_processes(processes, opened, plan)
+        if plan.workers > 1 and opened.kind == "twin":
+            raise InputError("workers need real time: run `serve twin`, and diagnose its address with them")
         there = stack.enter_context(closing(_behind(opened, limits)))
         root = Path(out) if out else Path(stack.enter_context(tempfile.TemporaryDirectory()))
         study = Study(NOTEBOOK, there, _profile(profile, there), "wire", Store(root))
         grid = plan.concurrency or default_grid(study)
-        whole = Plan(**{**vars(plan), "concurrency": grid})
+        whole = replace(plan, concurrency=grid)
         try:
             diagnose_limits.check(study, whole, processes, os.environ)
             _tell(diagnose_limits.planned(study, whole, processes))
@@ -156,7 +158,7 @@ def _behind(target: Target, limits: Json) -> Target:
     return target.limited(**asked) if asked else target
 
 
-def _one_sweep(source: str, points: str) -> list[Record]:
+def one_sweep(source: str, points: str) -> list[Record]:
     """The levels in the folder `source` that match, if they are one sweep. Raises `InputError`."""
     folder = Path(source)
     if not folder.is_dir():
@@ -173,89 +175,12 @@ def _one_sweep(source: str, points: str) -> list[Record]:
     return found
 
 
-def compare(before: str, after: str, points: str = "*", as_json: bool = False) -> int:
-    """Two folders of saved runs, before and after a change: differences with intervals, and both verdicts."""
-    sides = [_one_sweep(folder, points) for folder in (before, after)]
-    found = changes(*(_runs(side) for side in sides))
-    if not found:
-        raise InputError("the two runs have no concurrency in common: measure the same levels on both sides")
-    verdicts, settings = [of_records(side) for side in sides], _settings(*sides)
-    if as_json:
-        told = {
-            "before": {"source": before, "verdict": verdicts[0].verdict, "sentence": verdicts[0].sentence},
-            "after": {"source": after, "verdict": verdicts[1].verdict, "sentence": verdicts[1].sentence},
-            "settings": settings,
-            "changes": [asdict(c) | {"ratio": c.ratio} for c in found],
-        }
-        print(json.dumps(told, indent=2, ensure_ascii=False))
-        return 0
-    print(_compared(found, verdicts, settings))
-    return 0
-
-
-def _runs(records: Sequence[Record]) -> dict[int, list[list[Completion]]]:
-    found: dict[int, list[list[Completion]]] = {}
-    for record in records:
-        found.setdefault(int(record.params["concurrency"]), []).append(completions_of(record))
-    return found
-
-
-def _settings(before: Sequence[Record], after: Sequence[Record]) -> Json:
-    """What was declared differently, before and after; more than one change cannot be told apart."""
-    first, second = _declared(before[0]), _declared(after[0])
-    names = sorted(set(first) | set(second))
-    return {n: [first.get(n), second.get(n)] for n in names if first.get(n) != second.get(n)}
-
-
-def _declared(record: Record) -> Json:
-    """Settings by their names, one level of nesting taken apart."""
-    flat: Json = {}
-    for part in ("identity", "server", "workload"):
-        for name, value in (record.body.get(part) or {}).items():
-            inner = value.items() if isinstance(value, dict) else [("", value)]
-            flat |= {f"{part}.{name}" + (f".{key}" if key else ""): told for key, told in inner}
-    return flat
-
-
-def _compared(found: Sequence[Change], verdicts: Sequence[Diagnosis], settings: Json) -> str:
-    rows = [
-        {
-            "in flight": c.concurrency,
-            "quantity": f"{c.quantity}, {c.unit}",
-            "before": _number(c.before),
-            "after": _number(c.after),
-            "difference": _number(c.difference),
-            "95 % interval": "—" if c.interval is None else f"{c.interval.low:.3g} to {c.interval.high:.3g}",
-            "reading": c.reading,
-        }
-        for c in found
-    ]
-    changed = [f"  {name}: {old} → {new}" for name, (old, new) in settings.items()]
-    warning = ["more than one setting differs: the change cannot be put down to one of them"]
-    return "\n".join(
-        [
-            *_wrapped("before: " + verdicts[0].sentence),
-            *_wrapped("after:  " + verdicts[1].sentence),
-            "",
-            "settings that differ:" if changed else "no declared setting differs",
-            *changed,
-            *(warning if len(changed) > 1 else []),
-            "",
-            pd.DataFrame(rows).to_string(index=False),
-        ]
-    )
-
-
-def _number(value: float | None) -> str:
-    return "—" if value is None else f"{value:.4g}"
-
-
 def text(found: Diagnosis, named: str) -> str:
     """The diagnosis for people: the sentence, the evidence, the layers, the blind spots, what to do."""
     evidence = [(e.name, e.value, e.reading) for e in found.evidence]
     layers = [(row.name, row.state, row.finding) for row in found.layers]
     parts = [
-        *_wrapped(f"{found.sentence[:1].upper()}{found.sentence[1:]}."),
+        *wrapped(f"{found.sentence[:1].upper()}{found.sentence[1:]}."),
         f"({named})",
         "",
         "Evidence",
@@ -265,9 +190,9 @@ def text(found: Diagnosis, named: str) -> str:
         *_rows(layers),
         "",
         "Not observable",
-        *(line for gap in found.not_observable for line in _wrapped(f"- {gap}")),
+        *(line for gap in found.not_observable for line in wrapped(f"- {gap}")),
         "",
-        *_wrapped(f"Next experiment: {found.next_experiment}."),
+        *wrapped(f"Next experiment: {found.next_experiment}."),
     ]
     if found.remedy:
         parts += ["", "Where to change it", *_rows([(k, v) for k, v in found.remedy.items()])]
@@ -281,13 +206,13 @@ def _rows(rows: Sequence[tuple[str, ...]]) -> list[str]:
     for row in rows:
         head = "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)) + "  "
         if len(head) > WIDTH // 2 and len(row) == 3:  # a long value gets a line of its own
-            lines += _wrapped(f"{row[0]}: {row[1]}", "  ") + _wrapped(row[2], "      ")
+            lines += wrapped(f"{row[0]}: {row[1]}", "  ") + wrapped(row[2], "      ")
         else:
             lines += textwrap.wrap(row[-1], WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
     return lines
 
 
-def _wrapped(line: str, indent: str = "") -> list[str]:
+def wrapped(line: str, indent: str = "") -> list[str]:
     return textwrap.wrap(line, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ")
 
 

@@ -12,8 +12,8 @@ serialised upstream, limited at K, client-limited, scheduler-limited, batching w
 DIAGNOSE_EXAMPLE = """example: the twin behind limits of one, as the study found its endpoint
   python -m nlqlib diagnose --target twin --router-limit 1 --replica-limit 1
 prints (shortened)
-  Serialised upstream: at 32 in flight 97% of the latency is waiting at the router, which lets 1
-    through at once.
+  Serialised upstream, so concurrency is lost before the engine's scheduler: at 32 in flight 97% of
+    the latency is waiting at the router, which lets 1 through at once.
   (target twin, times modelled)
 
   Layers, from the outside in
@@ -32,8 +32,8 @@ COMPARE = """Two saved runs, before and after a change: differences at each conc
 A and B are folders that `sweep --out`, `diagnose --out` or a notebook wrote."""
 COMPARE_EXAMPLE = """example: python -m nlqlib compare build/before build/after
 prints (shortened)
-  before: serialised upstream: at 32 in flight 97% of the latency is waiting at the router, which lets
-    1 through at once
+  before: serialised upstream, so concurrency is lost before the engine's scheduler: at 32 in flight
+    97% of the latency is waiting at the router, which lets 1 through at once
   after:  batching works: the engine runs 100% of the requests in flight and none waits; throughput
     grows × 21.9 up to 32 in flight, with a knee at about 12
 
@@ -60,6 +60,7 @@ def register(commands: "Commands[argparse.ArgumentParser]") -> None:
     add("--requests", type=int, default=0, help="of each level (default: 7 for each in flight; quick: 3)")
     add("--repeats", type=int, default=2, help="of all levels, at most, if noise leaves it open (default: 2)")
     add("--points", default="*", help="of DIR only those whose name matches, such as 'before-*'")
+    add("--workers", type=int, default=1, help="processes that share the load (default: 1)")
     add("--processes", type=int, default=0, help="also release so many independent processes together")
     add("--pool", type=int, help="connections of our client, to show a client that limits")
     add("--out", metavar="DIR", help="keep the levels as artifacts here, and reuse those that are there")
@@ -76,6 +77,15 @@ def register(commands: "Commands[argparse.ArgumentParser]") -> None:
     compare.add_argument("--points", default="*", help="only those whose name matches")
     compare.add_argument("--json", action="store_true", help="JSON instead of tables")
     compare.set_defaults(command=_compare)
+    about = (
+        "How often the diagnosis is right: deployments whose limit is known, in a simulated world of queues."
+    )
+    validate = commands.add_parser(
+        "validate-diagnosis", help="how often the diagnosis is right", description=about
+    )
+    validate.add_argument("--keep", action="store_true", help="retain the counts for the page about methods")
+    validate.add_argument("--json", action="store_true", help="every case, instead of tables")
+    validate.set_defaults(command=_validate)
 
 
 def _command(
@@ -102,6 +112,7 @@ def _diagnose(args: argparse.Namespace) -> int:
         workload=args.workload,
         limits=limits,
         pool=args.pool,
+        workers=args.workers,
         processes=args.processes,
         profile=args.profile,
         repeats=args.repeats,
@@ -112,6 +123,12 @@ def _diagnose(args: argparse.Namespace) -> int:
 
 
 def _compare(args: argparse.Namespace) -> int:
-    from nlqlib import commands_diagnose
+    from nlqlib import commands_diagnose_compare
 
-    return commands_diagnose.compare(args.before, args.after, args.points, args.json)
+    return commands_diagnose_compare.compare(args.before, args.after, args.points, args.json)
+
+
+def _validate(args: argparse.Namespace) -> int:
+    from nlqlib import commands_diagnose_rates
+
+    return commands_diagnose_rates.run(args.keep, args.json)

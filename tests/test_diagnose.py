@@ -2,18 +2,18 @@
 
 import json
 import random
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from blind_view import outside, twin
 
 from nlqlib.__main__ import main
-from nlqlib.analysis.diagnosis import Diagnosis, SweepLevel, diagnose
+from nlqlib.analysis.diagnosis import Diagnosis, diagnose
 from nlqlib.artifacts import PointKey, Record, Store
 from nlqlib.experiments import chats, saved_levels
-from nlqlib.experiments.diagnose import Plan, of_records, sweep, verdict
+from nlqlib.experiments.diagnose import Plan, Swept, of_records, sweep, verdict
 from nlqlib.experiments.saved_levels import levels_of, sweep_records
 from nlqlib.experiments.staircase_result import AS_IT_IS, PARALLEL, Run, measured
 from nlqlib.experiments.staircase_result import SERIAL as SERIAL_CONTROL
@@ -22,15 +22,9 @@ from nlqlib.load.closed_loop import LoadError
 from nlqlib.load.health import ClientHealth
 from nlqlib.load.processes import Release
 from nlqlib.records import Completion
-from nlqlib.serving.target import Target, open_target
+from nlqlib.serving.target import Target
 
 GRID = (1, 4, 8, 16)
-
-
-def blind(target: Target) -> Target:
-    """The same endpoint without `/metrics`."""
-    hidden = replace(target, connect=lambda: replace(target.connect(), metrics_urls=()))
-    return replace(hidden, variant=lambda flags: blind(target.engine(**flags)))
 
 
 def study(folder: Path, target: Target) -> Study:
@@ -41,56 +35,64 @@ def seen(folder: Path, target: Target, grid: tuple[int, ...] = GRID, pool: int |
     return verdict(sweep(study(folder, target), Plan(grid, pool=pool)))
 
 
-def twin(**limits: Any) -> Target:
-    return open_target("twin").limited(**limits) if limits else open_target("twin")
+@dataclass(frozen=True)
+class Case:
+    """A deployment, and what must be said of it with everything seen, and with nothing."""
+
+    name: str
+    inside: tuple[str, str | None]
+    from_outside: str
+    limits: dict[str, int] = field(default_factory=dict)
+    engine: dict[str, int] = field(default_factory=dict)
+    pool: int | None = None
+
+    def swept(self, folder: Path, shown: bool) -> Swept:
+        target = twin(shown, **self.limits)
+        there = target.engine(**self.engine) if self.engine else target
+        return sweep(study(folder, there), Plan(GRID, pool=self.pool))
 
 
-def outside(row: SweepLevel) -> SweepLevel:
-    unseen = ("router_queue_s", "replica_queue_s", "engine_queue_s", "running_mean", "running_max")
-    return replace(row, **dict.fromkeys((*unseen, "waiting_mean", "waiting_max", "replicas", "kv_usage")))
-
-
-SERIAL = "serialised upstream"
-CASES: list[tuple[str, Callable[[], Target], int | None, tuple[str, str | None], str]] = [
-    ("router 1", lambda: twin(router=1), None, (SERIAL, "router"), SERIAL),
-    ("router 4", lambda: twin(router=4), None, ("limited at 4", "router"), "limited at 4"),
-    ("replica 1", lambda: twin(replica=1), None, (SERIAL, "replica"), SERIAL),
-    ("replica 4", lambda: twin(replica=4), None, ("limited at 4", "replica"), "limited at 4"),
-    (
-        "both 1",
-        lambda: twin(router=1, replica=1),
-        None,
-        ("serialised upstream", "router"),
-        "serialised upstream",
-    ),
-    (
-        "4 then 1",
-        lambda: twin(router=4, replica=1),
-        None,
-        ("serialised upstream", "replica"),
-        "serialised upstream",
-    ),
-    ("pool 8", lambda: twin(), 8, ("client-limited", "client"), "client-limited"),
-    ("seqs 4", lambda: twin().engine(max_num_seqs=4), None, ("scheduler-limited", "engine"), "limited at 4"),
-    ("unlimited", lambda: twin(), None, ("batching works", None), "batching works"),
-    ("2 x 2", lambda: twin(replicas=2, replica=2), None, ("limited at 4", "replica"), "limited at 4"),
+SERIAL, FOUR = "serialised upstream", "limited at 4"
+CASES = [
+    Case("router 1", (SERIAL, "router"), SERIAL, {"router": 1}),
+    Case("router 4", (FOUR, "router"), FOUR, {"router": 4}),
+    Case("replica 1", (SERIAL, "replica"), SERIAL, {"replica": 1}),
+    Case("replica 4", (FOUR, "replica"), FOUR, {"replica": 4}),
+    Case("both 1", (SERIAL, "router"), SERIAL, {"router": 1, "replica": 1}),
+    Case("4 then 1", (SERIAL, "replica"), SERIAL, {"router": 4, "replica": 1}),
+    Case("pool 8", ("client-limited", "client"), "client-limited", pool=8),
+    Case("seqs 4", ("scheduler-limited", "engine"), FOUR, engine={"max_num_seqs": 4}),
+    Case("unlimited", ("batching works", None), "batching works"),
+    Case("2 x 2", (FOUR, "replica"), FOUR, {"replicas": 2, "replica": 2}),
 ]
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
-@pytest.mark.parametrize(
-    ("name", "target", "pool", "inside", "from_outside"), CASES, ids=[c[0] for c in CASES]
-)
-def test_on_the_twin_the_verdict_is_right_from_inside_and_from_outside(
-    tmp_path: Path, name: str, target: Callable[[], Target], pool: int | None, inside: Any, from_outside: str
+@each_case
+def test_where_everything_is_seen_the_verdict_is_right_and_names_the_layer(
+    tmp_path: Path, case: Case
 ) -> None:
-    swept = sweep(study(tmp_path, target()), Plan(GRID, pool=pool))
+    found = verdict(case.swept(tmp_path, shown=True))
+    assert (found.verdict, found.layer) == case.inside
+    upstream = found.kind in ("limited", "serialised upstream")
+    assert ("so concurrency is lost before the engine's scheduler:" in found.sentence) == upstream
+
+
+@each_case
+def test_where_gateway_and_engine_really_hide_everything_the_verdict_stays_right(
+    tmp_path: Path, case: Case
+) -> None:
+    swept = case.swept(tmp_path, shown=False)
+    assert all(row == outside(row) for row in levels_of(swept.records))  # nothing was told
     found = verdict(swept)
-    assert (found.verdict, found.layer) == inside
-    assert diagnose([outside(row) for row in levels_of(swept.records)]).verdict == from_outside
+    assert found.verdict == case.from_outside
+    assert found.layer in (None, "client") and "so concurrency is lost" not in found.sentence
+    if found.limit is not None and found.layer is None:
+        assert "whether before the engine's scheduler or in it is not observable" in found.sentence
 
 
 def test_a_gateway_that_hides_everything_leaves_the_verdict_and_hides_the_layer(tmp_path: Path) -> None:
-    found = seen(tmp_path, blind(twin(router=4, headers=False)))
+    found = seen(tmp_path, twin(shown=False, router=4))
     assert (found.verdict, found.layer) == ("limited at 4", None)
     assert any("no /metrics" in gap for gap in found.not_observable)
     assert any(gap.startswith("waits at the router") for gap in found.not_observable)
@@ -149,7 +151,7 @@ def test_the_command_prints_verdict_evidence_layers_and_remedy(
     capsys.readouterr()
     assert main(["diagnose", str(saved["before"])]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("Serialised upstream: at 8 in flight")
+    assert shown.startswith("Serialised upstream, so concurrency is lost before the engine's scheduler: at 8")
     for heading in ("Evidence", "Layers, from the outside in", "Not observable", "Next experiment:"):
         assert heading in shown
     assert "`concurrency_target`" in shown and "independent processes" in shown

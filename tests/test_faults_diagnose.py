@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from blind_view import outside
 
 from nlqlib.analysis.diagnosis import Diagnosis, SweepLevel, diagnose
 from nlqlib.artifacts import Store
@@ -25,10 +26,6 @@ Wrap = Callable[[Application, Target], Application]
 GRID = (1, 4, 8, 16)
 LIMITS = [({}, "batching works"), ({"router": 4}, "limited at 4")]
 each_limit = pytest.mark.parametrize(("limits", "said"), LIMITS, ids=["unlimited", "router 4"])
-UNSEEN = (
-    *("router_queue_s", "replica_queue_s", "past_router", "past_replica", "replicas", "replica_count"),
-    *("engine_queue_s", "running_mean", "running_max", "waiting_mean", "waiting_max", "kv_usage"),
-)
 
 
 def behind(target: Target, wrap: Wrap, **connection: Any) -> Target:
@@ -55,10 +52,6 @@ def swept(folder: Path, target: Target, grid: tuple[int, ...] = GRID) -> Swept:
 def both(found: Swept) -> tuple[Diagnosis, Diagnosis]:
     """The verdict with everything seen, and with headers and metrics stripped."""
     return verdict(found), diagnose([outside(row) for row in levels_of(found.records)], lost=found.lost)
-
-
-def outside(row: SweepLevel) -> SweepLevel:
-    return replace(row, **dict.fromkeys(UNSEEN))
 
 
 def at_random(fault: Application, share: float) -> Wrap:

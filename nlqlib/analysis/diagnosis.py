@@ -7,7 +7,7 @@ may come from an endpoint just measured or from saved runs.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from nlqlib.analysis.diagnosis_burst import burst
 from nlqlib.analysis.diagnosis_cause import Cause, Kind
@@ -17,6 +17,7 @@ from nlqlib.analysis.diagnosis_layers import LayerName, inside
 from nlqlib.analysis.diagnosis_levels import SweepLevel
 from nlqlib.analysis.diagnosis_remedies import remedies
 from nlqlib.analysis.diagnosis_repeats import agreed, bursts, noise, pooled
+from nlqlib.analysis.diagnosis_replicas import ReplicasSeen
 from nlqlib.analysis.diagnosis_report import Evidence, Layer, evidence, layers, not_observable
 from nlqlib.analysis.diagnosis_shape import Shape, alone_spread, shape
 from nlqlib.analysis.staircase import ControlledStaircase, Staircase
@@ -24,6 +25,8 @@ from nlqlib.analysis.stats import Interval
 from nlqlib.records import Json
 
 __all__ = ["Diagnosis", "Evidence", "Layer", "SweepLevel", "diagnose"]
+
+UPSTREAM = "concurrency is lost before the engine's scheduler"
 
 
 @dataclass(frozen=True)
@@ -75,11 +78,13 @@ def diagnose(
     staircase: ControlledStaircase | Staircase | None = None,
     max_num_seqs: int | None = None,
     lost: Sequence[str] = (),
+    replicas: Sequence[ReplicasSeen] = (),
 ) -> Diagnosis:
     """The diagnosis of `levels`; repeats of a concurrency are pooled.
 
     `staircase`: of independent processes, counted only if its controls hold. `max_num_seqs`: what the server
-    declares. `lost`: why levels that were wanted are not there. Raises `ValueError` without any level.
+    declares. `lost`: why levels that were wanted are not there. `replicas`: who answered in each of them.
+    Raises `ValueError` without any level.
     """
     if not levels:
         raise ValueError("no levels to diagnose: run a sweep first")
@@ -90,7 +95,8 @@ def diagnose(
         return _nothing(every, stairs)
     kept = {r.concurrency for r in believed}
     singly = [r for r in levels if r.invalid is None and r.concurrency in kept]
-    found = _findings(believed, singly, stairs, max_num_seqs)
+    watched = tuple(s for s in replicas if s.concurrency in kept and s.appearances)
+    found = replace(_findings(believed, singly, stairs), max_num_seqs=max_num_seqs, replicas=watched)
     cause = decide(found)
     doubts = [*reservations(every, believed, staircase), *lost]
     doubts += [cause.caveat] if cause.caveat else []
@@ -110,13 +116,12 @@ def _findings(
     levels: tuple[SweepLevel, ...],
     singly: Sequence[SweepLevel],
     stairs: Staircase | None,
-    seqs: int | None,
 ) -> Findings:
     """The readings of pooled `levels`; `singly` are their repeats, each for itself."""
     curve, alone = shape(levels, noise(singly)), alone_spread(levels)
     widest = max((r.concurrency for r in singly if r.burst_s), default=0)
     read = [burst(ends, _corner(curve, widest), alone) for ends in bursts(singly)]
-    return Findings(levels, curve, inside(levels), agreed(read), stairs, seqs)
+    return Findings(levels, curve, inside(levels), agreed(read), stairs)
 
 
 def _corner(curve: Shape | None, widest: int) -> float | None:
@@ -152,13 +157,17 @@ def _diagnosis(
 
 
 def _sentence(cause: Cause, replicas: int | None, each: float | None, reservations: tuple[str, ...]) -> str:
-    """Verdict, reason, replicas and reservations."""
-    parts = [cause.verdict if cause.kind == "cannot tell" else f"{cause.verdict}: {cause.why}"]
+    """Verdict, place, reason, replicas and reservations."""
+    place = f", so {UPSTREAM}" if cause.upstream else ""
+    parts = [cause.verdict if cause.kind == "cannot tell" else f"{cause.verdict}{place}: {cause.why}"]
     if replicas is not None and replicas > 1:
         per = f", {each:g} each" if each is not None else ""
         parts.append(f"{replicas} replicas answered{per}")
     if cause.limit is not None and cause.layer is None:
-        parts.append("the layer is not observable from here")
+        open_to = (
+            "which layer before it" if cause.upstream else "whether before the engine's scheduler or in it"
+        )
+        parts.append(f"{open_to} is not observable from here")
     parts += [f"marked, since {r}" for r in reservations]
     return "; ".join(parts)
 

@@ -41,6 +41,8 @@ class Cause:
     """Where throughput for each request in flight bends, when batching works."""
     seen: bool = False
     """Seen directly in a layer, not inferred from the curve."""
+    upstream: bool = False
+    """Seen to be lost before the engine's scheduler; else that is open, or it is lost elsewhere."""
     caveat: str | None = None
     """What else would look the same; the verdict is marked with it."""
     repeats_decide: bool = False
@@ -66,6 +68,7 @@ def limited(
     layer: LayerName | None = None,
     *,
     seen: bool = False,
+    upstream: bool = False,
     within: Interval | None = None,
     caveat: str | None = None,
 ) -> Cause:
@@ -78,7 +81,7 @@ def limited(
             caveat = caveat or "the number is vague: repeat the levels around it, with more requests"
     else:
         within = None
-    return Cause(kind, why, following, limit, within, layer, seen=seen, caveat=caveat)
+    return Cause(kind, why, following, limit, within, layer, seen=seen, upstream=upstream, caveat=caveat)
 
 
 def batching(shape: Shape, because: str, seen: bool) -> Cause:

@@ -10,7 +10,8 @@ from nlqlib.analysis.diagnosis_burst import Burst
 from nlqlib.analysis.diagnosis_cause import GAINS, Cause, batching, limited
 from nlqlib.analysis.diagnosis_layers import MEETS, Holding, InsideView
 from nlqlib.analysis.diagnosis_levels import SweepLevel
-from nlqlib.analysis.diagnosis_outside import SPLIT, outside
+from nlqlib.analysis.diagnosis_outside import SPLIT, WORKERS, outside
+from nlqlib.analysis.diagnosis_replicas import ROOM, ReplicasSeen, history, within
 from nlqlib.analysis.diagnosis_shape import Shape
 from nlqlib.analysis.staircase import Staircase
 
@@ -39,6 +40,8 @@ class Findings:
     """The endpoint's own, if its controls held."""
     max_num_seqs: int | None = None
     """As the server declares it, if it does."""
+    replicas: tuple[ReplicasSeen, ...] = ()
+    """Who answered, watched through every level; empty: the answers do not say."""
 
     @property
     def largest(self) -> int:
@@ -60,14 +63,15 @@ def _replicas(found: Findings) -> Cause | None:
     counted = {r.replica_count for r in found.levels if r.replica_count is not None}
     most = max((r.seen_replicas or 0 for r in found.levels), default=0)
     # with few in flight not every replica need have been met
-    seen = {r.seen_replicas for r in found.levels if r.seen_replicas and r.concurrency >= 2 * most}
-    changed = counted if len(counted) > 1 else seen
-    if len(changed) < 2:
+    seen = {r.seen_replicas for r in found.levels if r.seen_replicas and r.concurrency >= ROOM * most}
+    meanwhile = within(found.replicas)
+    if max(len(counted), len(seen)) < 2 and meanwhile is None:
         return None
+    told = [f"replicas seen: {history(found.levels)}", *([meanwhile] if meanwhile else [])]
     return Cause(
         "cannot tell",
-        f"the number of replicas changed during the sweep ({min(changed)} to {max(changed)}), so its levels "
-        "are not those of one endpoint",
+        f"the number of replicas changed during the sweep ({'; '.join(told)}), so its levels are not those "
+        "of one endpoint",
         "pin the replicas (least = most), wait until they are up, and repeat the sweep",
     )
 
@@ -85,7 +89,10 @@ def _rejections(found: Findings) -> Cause | None:
     k = sum(inside) / len(inside)
     why = f"from {refusing[0].concurrency} in flight on it refuses the rest with 429 or 503, and about "
     following = "raise that limit and repeat the sweep: if it was the one, throughput follows"
-    return limited(k, f"{why}{k:.1f} requests are served at once", following, seen=True)
+    why += f"{k:.1f} requests are served at once"
+    # who is refused while nobody waits in the scheduler was refused before it
+    upstream = found.view.sees_engine and found.view.of("engine") is None
+    return limited(k, why, following, seen=True, upstream=upstream)
 
 
 def _client(found: Findings) -> Cause | None:
@@ -105,7 +112,7 @@ def _client(found: Findings) -> Cause | None:
     if found.stairs is not None and found.stairs.verdict in ("serial", "limited"):
         return None  # processes that share nothing with the client queue as well
     why = "the client did not offer the load: " + "; ".join(view.client_complaints[:3])
-    following = "spread the load over several client processes and repeat the levels it could not offer"
+    following = f"spread the load over several client processes ({WORKERS}) and repeat the levels"
     return Cause("client-limited", why, following, layer="client", seen=True)
 
 
@@ -147,7 +154,7 @@ def _queues(found: Findings) -> Cause | None:
     why += f"lets {max(1, round(k))} through at once"
     outer = [h for h in found.view.holdings if h.layer != held.layer]
     why = "; ".join([why, *map(_behind, outer)])
-    return limited(k, why, _lift(held, found.largest), held.layer, seen=True)
+    return limited(k, why, _lift(held, found.largest), held.layer, seen=True, upstream=True)
 
 
 def _behind(outer: Holding) -> str:
@@ -198,7 +205,7 @@ def _starved(found: Findings) -> Cause | None:
     if found.view.sees_gateway:
         why += "; neither router nor replica reports a wait, so a layer that does not report holds them"
     following = "raise the limits of router and replica one at a time, and repeat the sweep after each"
-    return limited(k, why, following, seen=True)
+    return limited(k, why, following, seen=True, upstream=True)
 
 
 def _short(found: Findings) -> Cause | None:

@@ -12,6 +12,8 @@ from nlqlib.analysis.diagnosis_shape import Shape
 from nlqlib.analysis.staircase import TOGETHER, Staircase
 
 LOOK = "read the router's and the replica's limits; raise one at a time and repeat the sweep after each"
+WORKERS = "`--workers 4` of `sweep` and `diagnose`"
+"""How this suite offers a load from several processes."""
 NO_CORNER = 0.9
 """A corner beyond this share of the largest concurrency is none."""
 AGREES = 0.35
@@ -51,7 +53,7 @@ def _contradicted(shape: Shape, stairs: Staircase) -> Cause | None:
     if stairs.k <= TOGETHER * shape.corner:
         return None
     why = f"{_plateau(shape)} for one client, yet {stairs.k} independent processes are served together"
-    following = "offer the load from several processes; look for a lock, a pool or one thread in the client"
+    following = f"offer the load from several processes ({WORKERS}); look for a lock, a pool or one thread"
     return Cause("client-limited", why, following, max(1, round(shape.corner)), layer="client")
 
 

@@ -8,6 +8,7 @@ from nlqlib.analysis.diagnosis_cause import Cause
 from nlqlib.analysis.diagnosis_decision import Findings
 from nlqlib.analysis.diagnosis_layers import LayerName
 from nlqlib.analysis.diagnosis_levels import SweepLevel, totals
+from nlqlib.analysis.diagnosis_replicas import history, within
 from nlqlib.analysis.staircase import Staircase
 
 State = Literal["passes", "limits", "queues", "not reached", "suspect", "not observable"]
@@ -34,7 +35,7 @@ class Layer:
 
 def evidence(found: Findings) -> tuple[Evidence, ...]:
     """Everything that was looked at, the outside first."""
-    return (*_curves(found), *_tests(found), *_inside(found), *_failures(found))
+    return (*_curves(found), *_tests(found), *_inside(found), *_replicas(found), *_failures(found))
 
 
 def _curves(found: Findings) -> Iterator[Evidence]:
@@ -93,6 +94,15 @@ def _inside(found: Findings) -> Iterator[Evidence]:
         )
 
 
+def _replicas(found: Findings) -> Iterator[Evidence]:
+    told = history(found.levels)
+    if told is not None:
+        reading = within(found.replicas) or "nobody came or went while a level ran"
+        yield Evidence(
+            "replicas seen", told, reading if found.replicas else "by level, not watched within it"
+        )
+
+
 def _failures(found: Findings) -> Iterator[Evidence]:
     total = sum(r.n for r in found.levels)
     for name, counts in (
@@ -146,7 +156,7 @@ def layers(found: Findings, cause: Cause) -> tuple[Layer, ...]:
         "Router": _gateway(found, cause, "router"),
         "Replica admission": _gateway(found, cause, "replica"),
         "Engine scheduler": _engine(found, cause),
-        "Autoscaler": _autoscaler(found.levels),
+        "Autoscaler": _autoscaler(found),
     }
     return tuple(Layer(name, QUESTIONS[name], state, finding) for name, (state, finding) in told.items())
 
@@ -216,12 +226,16 @@ def _no_engine(levels: tuple[SweepLevel, ...]) -> str:
     return next((r.hidden for r in reversed(levels) if r.hidden), "no /metrics")
 
 
-def _autoscaler(levels: tuple[SweepLevel, ...]) -> tuple[State, str]:
-    counts = [r.seen_replicas for r in levels if r.seen_replicas is not None]
+def _autoscaler(found: Findings) -> tuple[State, str]:
+    counts = {r.seen_replicas for r in found.levels if r.seen_replicas is not None}
     if not counts:
         return "not observable", "answers do not name their replica, and nothing counts them"
-    if len(set(counts)) > 1:
-        return "suspect", f"{min(counts)} to {max(counts)} replicas were seen as concurrency grew"
-    plural = "replica" if counts[0] == 1 else "replicas"
-    shared = "" if counts[0] == 1 else ": the capacity is that of all together"
-    return "passes", f"{counts[0]} {plural} at every level{shared}"
+    meanwhile = within(found.replicas)
+    if len(counts) > 1 or meanwhile is not None:
+        told = f"replicas seen: {history(found.levels)}"
+        return "suspect", f"{told}; {meanwhile}" if meanwhile else told
+    [n] = counts
+    plural = "replica" if n == 1 else "replicas"
+    shared = "" if n == 1 else ": the capacity is that of all together"
+    watched = ", the same from the first answer to the last" if found.replicas else ""
+    return "passes", f"{n} {plural} at every level{watched}{shared}"

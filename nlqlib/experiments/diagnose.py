@@ -5,32 +5,33 @@ tells a limit from an engine that is exhausted. Levels are retained like any oth
 the gateway's headers tell and the replicas that answered.
 """
 
-import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 from nlqlib.analysis.diagnosis import Diagnosis, diagnose
+from nlqlib.analysis.diagnosis_replicas import replicas_seen
 from nlqlib.analysis.staircase import ControlledStaircase
 from nlqlib.analysis.window import Scrape
 from nlqlib.artifacts import Measured, Record
 from nlqlib.experiments.questions import question_workload
-from nlqlib.experiments.saved_levels import ONE_MODEL, levels_of
+from nlqlib.experiments.saved_levels import ONE_MODEL, completions_of, levels_of
 from nlqlib.experiments.study import Spec, Study
 from nlqlib.experiments.sweep import (
     ANSWER_SD,
     ANSWER_TOKENS,
     QUICK_TOKENS,
     SET,
-    SETTLE_S,
     Level,
     Words,
     offered,
+    settled,
+    warm,
 )
-from nlqlib.experiments.sweep_result import measured
+from nlqlib.experiments.sweep_result import Tag, measured
+from nlqlib.experiments.sweep_workers import Offer, offer_by_workers
 from nlqlib.load.closed_loop import LoadError, LoadRun, closed_loop, cycled
 from nlqlib.load.pooled import Pooled
 from nlqlib.load.sampling import Sampler
@@ -67,6 +68,8 @@ class Plan:
     seed: int = 0
     repeats: int = 0
     """Further measurements of every level, at most, while the verdict is undecided for noise."""
+    workers: int = 1
+    """Processes that offer a level, at most one for each request in flight; more need real time."""
 
     def sent(self, concurrency: int, quick: bool) -> int:
         """Requests of the level at `concurrency`, warming left out."""
@@ -140,7 +143,10 @@ def of_records(
     declared = next((r.server.engine_args for r in records if r.server), {})
     seqs = declared.get("max_num_seqs")
     known = seqs if isinstance(seqs, int) else None
-    return diagnose(levels_of(records), staircase=staircase, max_num_seqs=known, lost=tuple(lost))
+    seen = [replicas_seen(completions_of(r), int(r.params["concurrency"])) for r in records]
+    return diagnose(
+        levels_of(records), staircase=staircase, max_num_seqs=known, lost=tuple(lost), replicas=seen
+    )
 
 
 def variant(study: Study, plan: Plan) -> Study:
@@ -172,6 +178,7 @@ def level_spec(study: Study, plan: Plan, concurrency: int, repeat: int = 0) -> S
         "words": plan.words if study.target.kind == "twin" else "served",
         "pool": plan.pool,
         "contract": asked[0].contract.name,
+        **({"workers": plan.workers} if plan.workers > 1 else {}),
     }
     workload = plan.workload or replace(question_workload(SET), seed=plan.seed + repeat)
     again = f"-r{repeat}" if repeat else ""
@@ -185,10 +192,22 @@ def _level(study: Study, plan: Plan, concurrency: int, sent: int, repeat: int) -
     return study.point(spec, lambda: _measured(study, plan, concurrency, sent, asked[:sent], asked))
 
 
-def _measured(study: Study, *how: Any) -> Measured:
+def _measured(
+    study: Study,
+    plan: Plan,
+    concurrency: int,
+    sent: int,
+    warming: Sequence[ChatRequest],
+    asked: Sequence[ChatRequest],
+) -> Measured:
     """Measure now; the wall clock only says when."""
     began = time.time()
-    found = study.run(_measure(study, *how))
+    if plan.workers > 1:
+        load = Offer(tuple(asked), tuple(warming), concurrency, sent, min(plan.workers, concurrency))
+        server, run, before, after = offer_by_workers(study, load)
+        found = replace(_level_of(study, run, before, after), server=server)
+    else:
+        found = study.run(_measure(study, plan, concurrency, sent, warming, asked))
     return replace(found, interval_s=(began, time.time())) if study.target.kind != "twin" else found
 
 
@@ -202,22 +221,17 @@ async def _measure(
 ) -> Measured:
     server = await identify(study.target)
     async with _session(study, plan.pool) as (client, reader):
-        for request in warming:
-            await client.complete(replace(request, request_id=f"warm-{request.request_id}", max_tokens=1))
-        before = await _settled(reader)
+        await warm(client, warming)
+        before = await settled(reader)
         sampler = Sampler(reader.sample) if reader else None
         run = await closed_loop(client, cycled(list(asked)), concurrency, sent, sampler=sampler)
-        after = await _settled(reader)
-    found = measured(run, before, after, study.target.time_tag)
-    return replace(told(found, run), server=server)
+        after = await settled(reader)
+    return replace(_level_of(study, run, before, after), server=server)
 
 
-async def _settled(reader: MetricsReader | None) -> Scrape | None:
-    """The metrics once the engine has counted the last answer."""
-    if reader is None:
-        return None
-    await asyncio.sleep(SETTLE_S)
-    return await reader.scrape()
+def _level_of(study: Study, run: LoadRun, before: Scrape | None, after: Scrape | None) -> Measured:
+    tag = study.target.time_tag
+    return told(measured(run, before, after, tag), run, tag)
 
 
 @asynccontextmanager
@@ -236,20 +250,18 @@ async def _session(study: Study, pool: int | None) -> AsyncIterator[tuple[Client
             await reader.aclose()
 
 
-def told(found: Measured, run: LoadRun) -> Measured:
-    """`found` with what the answers' headers say: waits at router and replica, and who answered."""
-    rows = [row | _headers(c) for row, c in zip(found.samples, run.completions, strict=True)]
+def told(found: Measured, run: LoadRun, tag: Tag) -> Measured:
+    """`found` with what the answers' headers say: waits at router and replica, and how many answered."""
     good = [c for c in run.completions if c.ok]
     used = [s.kv_usage for s in run.samples if s.kv_usage is not None]
     metrics = [
-        _mean("router_queue", [c.router_queue_s for c in good]),
-        _mean("replica_queue", [c.replica_queue_s for c in good]),
-        _count(good),
-        Metric("kv_usage", "share", "max", max(used, default=None), len(used)),
+        _mean("router_queue", [c.router_queue_s for c in good], tag),
+        _mean("replica_queue", [c.replica_queue_s for c in good], tag),
+        _count(good, tag),
+        Metric("kv_usage", "share", "max", max(used, default=None), len(used), tag),
     ]
     return replace(
         found,
-        samples=rows,
         metrics=[*found.metrics, *metrics],
         validity=[*found.validity, _one_model(good)],
     )
@@ -261,19 +273,11 @@ def _one_model(good: Sequence[Completion]) -> Rule:
     return Rule(ONE_MODEL, ", ".join(named) or None, None, len(named) == 1 if named else None)
 
 
-def _headers(c: Completion) -> Json:
-    return {
-        "router_queue_s": c.router_queue_s,
-        "replica_queue_s": c.replica_queue_s,
-        "replica": c.replica,
-    }
-
-
-def _mean(name: str, values: Sequence[float | None]) -> Metric:
+def _mean(name: str, values: Sequence[float | None], tag: Tag) -> Metric:
     there = [v for v in values if v is not None]
-    return Metric(name, "s", "mean", sum(there) / len(there) if there else None, len(there))
+    return Metric(name, "s", "mean", sum(there) / len(there) if there else None, len(there), tag)
 
 
-def _count(good: Sequence[Completion]) -> Metric:
+def _count(good: Sequence[Completion], tag: Tag) -> Metric:
     names = {c.replica for c in good if c.replica}
-    return Metric("replicas", "replicas", "seen", float(len(names)) if names else None, len(good))
+    return Metric("replicas", "replicas", "seen", float(len(names)) if names else None, len(good), tag)
