@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nlqlib import front_page_data, front_page_readme, front_page_twin, paths, publish, run_settings, site
+from nlqlib.experiments import diagnose_rates_page
 from nlqlib.experiments.plans import PLANS
 from nlqlib.files import slug
 from nlqlib.notebook_params import declared
@@ -47,6 +48,7 @@ def texts() -> dict[str, str]:
         **{mark: plan_table(target, profile) for mark, (target, profile) in PLANNED.items()},
         "twin error": f"{front_page_twin.error_sentence(twin)}\n\n{front_page_twin.error_table(twin)}",
         "twin is not": front_page_twin.limits(twin),
+        "diagnosis error": diagnose_rates_page.page(diagnose_rates_page.retained()),
         "data origins": front_page_data.origins(),
         "recordings": front_page_data.recordings(),
     }
