@@ -2,9 +2,11 @@
 
 import json
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 from nlqlib.commands import answered, show, words_of
+from nlqlib.commands_advice import advised
 from nlqlib.experiments.asking import Asked, ask_all
 from nlqlib.experiments.conditions import Condition, condition
 from nlqlib.experiments.judging import decision_row
@@ -21,6 +23,7 @@ from nlqlib.serving.target import Target, open_target
 
 RULED = frozenset({"cues", "planner", "clarifier", "rules_only"})
 """Corrections that refuse what the catalog does not have; then no model needs to be asked."""
+UNCHOSEN = "no reading was chosen, and this is the answer without asking"
 
 
 def ask(question: str, target: str, name: str, as_json: bool) -> int:
@@ -68,7 +71,9 @@ def _why(asked: Asked, made: Corrected) -> str:
         return made.refused
     stage = "intent" if asked.outcome == "ok" else ("form" if asked.answered else "serving")
     reason = asked.invalid or (asked.completions[-1].error if asked.completions else None)
-    return f"{stage}: {asked.outcome}: {reason}" if asked.outcome != "ok" else f"{stage}: {reason}"
+    if asked.outcome == "ok":
+        return f"{stage}: {reason}"
+    return advised(f"{stage}: {asked.outcome}: {reason}", asked.outcome)
 
 
 def _told(question: str, asked: Asked, made: Corrected, how: Condition, catalog: Catalog, words: str) -> Json:
@@ -81,21 +86,42 @@ def _told(question: str, asked: Asked, made: Corrected, how: Condition, catalog:
         "decisions": [decision_row(d, question) for d in made.decisions if d.action != "kept"],
         "not_understood": list(unexplained(question, catalog)) if how.correction in RULED else [],
     }
-    if told["not_understood"]:
-        told["unsure"] = f"not understood, and left out: {', '.join(map(repr, told['not_understood']))}"
-    if made.abstained:
-        told["unsure"] = "the rules do not explain the question: this is the model's own reading"
+    if unsure := list(_unsure(made, told["not_understood"])):
+        told["unsure"] = "; ".join(unsure)
     return told
 
 
+def _unsure(made: Corrected, not_understood: Sequence[str]) -> Iterator[str]:
+    """Why the answer may not be what was meant."""
+    if made.asked and made.chosen is None:
+        yield UNCHOSEN
+    if made.abstained:
+        yield "the rules do not explain the question: this is the model's own reading"
+    elif not_understood:
+        yield f"not understood, and left out: {', '.join(map(repr, not_understood))}"
+
+
 def _chosen(asked: Clarification) -> int | None:
-    """The option that the user at the terminal chooses; `None` where there is nobody, or for neither."""
-    if not sys.stdin.isatty():
+    """The option that the user at the terminal chooses; `None` for neither, and where none is chosen."""
+    if sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty():
+        return _unchosen("there is nobody to choose, standard input is no terminal")
+    # on standard error: standard output is the answer's, which a program may read
+    print(f"{asked.text}\nnumber: ", end="", file=sys.stderr, flush=True)
+    line = sys.stdin.readline()
+    said, neither = line.strip(), len(asked.options) + 1
+    if not line:
+        _tell("")  # the prompt's line ends here
+        return _unchosen("the input ended")
+    if said == str(neither):
         return None
-    print(asked.text, file=sys.stderr)
-    said = input("number: ").strip()
-    place = int(said) - 1 if said.isdecimal() else -1
-    return place if 0 <= place < len(asked.options) else None
+    if said.isdecimal() and 0 < int(said) < neither:
+        return int(said) - 1
+    return _unchosen(f"{said!r} is no number from 1 to {neither}")
+
+
+def _unchosen(why: str) -> int | None:
+    _tell(f"nlqlib: {why}: {UNCHOSEN}")
+    return None
 
 
 def _tell(line: str) -> None:
