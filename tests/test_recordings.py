@@ -1,11 +1,18 @@
 """Recordings are found by what was asked, and a damaged file is refused."""
 
+import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from fake_behaviours import Say
+from fake_server import FakeServer, serve
 
-from nlqlib import tokens
+from nlqlib import paths, tokens
+from nlqlib.experiments import journal
+from nlqlib.experiments.recording import asking, record_asking
 from nlqlib.records import ChatRequest, OutputContract
+from nlqlib.serving.target import open_target
 from nlqlib.twin.recordings import (
     Recording,
     RecordingError,
@@ -93,3 +100,30 @@ def test_two_models_in_one_folder_are_refused(tmp_path: Path) -> None:
     save_recordings(tmp_path / "b.jsonl", [recording()], {"model": "other"})
     with pytest.raises(RecordingError, match="mixes models"):
         load_recordings(tmp_path)
+
+
+def test_a_recording_says_how_many_requests_were_really_in_flight(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths, "RECORDINGS", tmp_path / "recordings")
+    monkeypatch.setattr(journal, "FOLDER", tmp_path / "answered")
+    monkeypatch.setenv("MODEL", "fake")
+    lines = (paths.QUESTIONS / "dev.jsonl").read_text("utf-8").splitlines()[:7]
+    (tmp_path / "seven.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    server = FakeServer(Say("{}", token_ids=(4913, 151645), latency_s=0.05))
+    with serve(server) as url, closing(open_target(f"{url}/v1")) as target:
+        path = record_asking(target, str(tmp_path / "seven.jsonl"), asking("baseline"), concurrency=3)
+    kept = load_recordings(path.parent).by_key.values()
+    assert [one.concurrency for one in kept] == [3] * 7
+    assert server.peak_in_flight == 3
+
+
+OURS = sorted(paths.RECORDINGS.glob("*/*.jsonl"))
+
+
+@pytest.mark.parametrize("path", OURS, ids=lambda path: path.stem)
+def test_each_of_our_recordings_says_how_many_requests_were_in_flight(path: Path) -> None:
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    written = {row.get("concurrency") for row in rows}
+    assert len(written) == 1
+    assert 1 <= written.pop() <= len(rows)
