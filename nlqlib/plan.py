@@ -39,7 +39,7 @@ class Asked:
 
     notebook: str
     target: str
-    """`twin`, `local` or a URL target's name."""
+    """`twin`, `local` or a URL."""
     profile: str
     client: str | None
     """`None`: the notebook's own."""

@@ -123,7 +123,7 @@ def _announce_plan(
 def _asked(settings: RunSettings, notebook: Notebook) -> Asked:
     return Asked(
         notebook=notebook.name,
-        target=settings.target_name,
+        target=settings.target,
         profile=settings.effective_profile,
         client=settings.client,
         params={**declared(notebook.path), **notebook.parameters},
