@@ -12,9 +12,9 @@ from pathlib import Path
 import pandas as pd
 
 from nlqlib.analysis.cost import TokenPrices
-from nlqlib.analysis.evaluation import ANSWERED
 from nlqlib.artifacts import Store
 from nlqlib.commands import words_of
+from nlqlib.commands_advice import advised
 from nlqlib.experiments.answers import UNRECORDED, earlier, unfinished
 from nlqlib.experiments.asking import read_all
 from nlqlib.experiments.condition_report import FREE, Prices, paired, report, shown, summary_line
@@ -27,7 +27,7 @@ from nlqlib.experiments.semantics import judge_all
 from nlqlib.files import check_writable, write_atomic
 from nlqlib.nlq.catalog import Catalog, QuestionError, load_catalog
 from nlqlib.nlq.warehouse import open_warehouse
-from nlqlib.records import Completion, Json
+from nlqlib.records import ANSWERED, Completion, Json
 from nlqlib.serving.target import Target, open_target
 
 
@@ -51,7 +51,7 @@ def evaluate(asking: Asking, as_json: bool) -> int:
             check_writable(Path(asking.out))
         found = _found(opened, asking, hows)
         answers = f"{words_of(opened)}; times {opened.time_tag}"
-    told = {name: report(rows, asking.prices) for name, rows in found.items()}
+    told = {name: report(rows, asking.prices, asking.concurrency) for name, rows in found.items()}
     differences = [asdict(p) for p in paired(found)] if len(found) > 1 else []
     if as_json:
         print(json.dumps(_document(hows, told, differences, answers), indent=2, ensure_ascii=False))
@@ -83,16 +83,23 @@ def _found(target: Target, asking: Asking, hows: Sequence[Condition]) -> dict[st
         }
     if asking.out:
         write_rows(asking.out, [row for rows in found.values() for row in rows])
-    if not any(failed(each) for each in heard.values()):
-        for journal in filter(None, kept.values()):
-            journal.close()
+    _settle(list(filter(None, kept.values())), any(failed(each) for each in heard.values()))
     return found
+
+
+def _settle(journals: Sequence[Journal], lost: bool) -> None:
+    """Forget what is complete, or say that it is kept for the rest."""
+    if not lost:
+        for journal in journals:
+            journal.close()
+    elif any(journal.answers for journal in journals):
+        _tell("nlqlib: the answers that came are kept: the same command asks only for the rest")
 
 
 def _failures(how: Condition, rows: Sequence[Json], source: str) -> Iterator[str]:
     """Why requests failed, once for each reason; for a prompt without a recording, how to make one."""
     lost = [row for row in rows if row["outcome"] not in ANSWERED]
-    reasons = Counter(f"{row['outcome']}: {row['invalid']}" for row in lost)
+    reasons = Counter(advised(f"{row['outcome']}: {row['invalid']}", row["outcome"]) for row in lost)
     for reason, n in reasons.most_common():
         yield (f"nlqlib: {how.name}: {n} of {len(rows)} requests failed: {reason}")
     if any(UNRECORDED in reason for reason in reasons):
