@@ -1,6 +1,8 @@
 """The retained staircase on the page of the diagnosis: which of its runs, and on whose deployment."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,3 +84,29 @@ def test_without_a_retained_staircase_the_page_says_so(tmp_path_factory: pytest.
     records = points("twin", "03_admission", "before-n")
     record = replace(records[0], path=elsewhere / records[0].path.name)
     assert saved_staircase(record.path.parent.parent / STAIRCASE, record) is None
+
+
+def test_of_a_test_measured_again_the_latest_counts(tmp_path: Path) -> None:
+    for path in (ARTIFACTS / "local" / STAIRCASE).glob("staircase-*.json*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    [body] = [p for p in tmp_path.glob("*.json") if not p.name.endswith(".run.json")]
+    older = json.loads(body.read_text("utf-8"))
+    older["results"]["service_s"]["as it is"] = 99.0
+    (tmp_path / "staircase-00000000.json").write_text(json.dumps(older), "utf-8")
+    (tmp_path / "staircase-00000000.run.json").write_text('{"completed_at": "2020-01-01"}', "utf-8")
+    found = saved_staircase(tmp_path, like("local", None))
+    assert found is not None and found.endpoint.service_s == pytest.approx(3.592)
+
+
+@pytest.mark.parametrize(("label", "counts"), [("low/low", True), ("", True), ("high/high", False)])
+def test_a_staircase_of_another_label_is_of_another_deployment(
+    label: str, counts: bool, tmp_path: Path
+) -> None:
+    for path in (ARTIFACTS / "local" / STAIRCASE).glob("staircase-*.json*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    [body] = [p for p in tmp_path.glob("*.json") if not p.name.endswith(".run.json")]
+    told = json.loads(body.read_text("utf-8"))
+    body.write_text(json.dumps(told | {"params": {**told["params"], "cell": "low/low"}}), "utf-8")
+    level = like("local", None)
+    theirs = replace(level, body={**level.body, "params": {**level.params, "cell": label}})
+    assert (saved_staircase(tmp_path, theirs) is not None) is counts
