@@ -3,6 +3,8 @@
 import json
 import urllib.request
 
+import psutil
+
 from nlqlib.serving import supervisor
 from nlqlib.serving.engine import Engine, start_engine
 from nlqlib.serving.engine_health import serves
@@ -52,3 +54,9 @@ def test_every_start_up_phase_was_seen(engine: Engine) -> None:
 def test_a_second_start_attaches(engine: Engine) -> None:
     with start_engine(progress=str) as second:
         assert (second.pid, second.owned) == (engine.pid, False)
+
+
+def test_what_it_consists_of_is_noted_so_that_what_is_left_would_be_found(
+    engine: Engine, started: set[psutil.Process]
+) -> None:
+    assert {process.pid for process in started} >= set(supervisor.session_members(engine.pid))
