@@ -5,6 +5,7 @@ import json
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from library_catalog import LIBRARY
@@ -17,29 +18,52 @@ from nlqlib.nlq.intent import intent_of
 from nlqlib.nlq.refusal import refusal
 
 DATA = paths.ROOT / "tests" / "data"
-CLINIC = load_catalog(DATA / "clinic_catalog.toml")
+TRADES = {trade: load_catalog(DATA / f"{trade}_catalog.toml") for trade in ("clinic", "freight")}
+CLINIC = TRADES["clinic"]
 SHOP = load_catalog()
 RULES = sorted((paths.ROOT / "nlqlib" / "nlq").glob("cue*.py"))
 CLOSED = [paths.DATA / f"english{part}.toml" for part in ("", "_dates", "_clauses")]
-BLIND = [json.loads(line) for line in (DATA / "cue_questions_clinic.jsonl").read_text("utf-8").splitlines()]
-"""Written before the rules had met a clinic. Before anything was mended they read 28 of the first 30 rightly,
-and 23 of the second 30, which are harder."""
+WRONG = {"clinic": 3, "freight": 3}
+"""Of 60 and 30 questions, at most. The first 30 of the clinic were written before the rules were read, the others
+before they were tried. First looks: 28 of 30; 23 of the second 30; and, when those had been mended by what they
+had in common, 25 of the 30 of a firm that sends parcels."""
 
 
-def right(question: str, gold: dict[str, object], catalog: Catalog) -> bool:
+def blind(trade: str) -> list[dict[str, Any]]:
+    text = (DATA / f"cue_questions_{trade}.jsonl").read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def right(question: str, gold: dict[str, Any], catalog: Catalog) -> bool:
     read = cues.read(question, catalog).intent
     return read is not None and strict_equal(read, intent_of(gold, catalog), catalog)
 
 
-def test_questions_of_a_clinic_are_read_by_its_catalog_alone():
-    wrong = [row["question"] for row in BLIND if not right(row["question"], row["gold"], CLINIC)]
-    assert len(BLIND) == 60
-    assert len(wrong) <= 3, wrong
+@pytest.mark.parametrize("trade", TRADES)
+def test_questions_of_another_trade_are_read_by_its_catalog_alone(trade: str):
+    asked = blind(trade)
+    wrong = [row["question"] for row in asked if not right(row["question"], row["gold"], TRADES[trade])]
+    assert len(asked) >= 30
+    assert len(wrong) <= WRONG[trade], wrong
 
 
-def test_hardly_a_question_of_the_clinic_is_refused():
-    refused = [row["question"] for row in BLIND if refusal(row["question"], CLINIC)]
+@pytest.mark.parametrize("trade", TRADES)
+def test_hardly_a_question_of_another_trade_is_refused(trade: str):
+    refused = [row["question"] for row in blind(trade) if refusal(row["question"], TRADES[trade])]
     assert len(refused) <= 1, refused
+
+
+def test_the_words_that_the_page_on_adding_shows_are_read(tmp_path: Path):
+    page = (paths.NOTEBOOKS / "extending.md").read_text("utf-8")
+    words = next(block for block in re.findall(r"```toml\n(.*?)```", page, re.S) if "idiom" in block)
+    text = (DATA / "clinic_catalog.toml").read_text("utf-8")
+    (tmp_path / "clinic.toml").write_text(text, "utf-8")
+    (tmp_path / "clinic.words.toml").write_text(words, "utf-8")
+    catalog = load_catalog(tmp_path / "clinic.toml")
+    assert ranked("the most profitable department", catalog) == ("surplus", "department")
+    assert ranked("the dearest department", catalog) == ("surplus", "department")
+    assert ranked("sites with the most people through the door", catalog) == ("visits", "site")
+    assert ranked("which medical field has the most visits?", catalog) == ("visits", "department")
 
 
 def literals(path: Path) -> set[str]:

@@ -77,8 +77,9 @@ def _doubted(found: Sequence[Clause], catalog: Catalog) -> list[Clause]:
     """A question for yes or no (`is Web our best channel?`) only tells where an order or question follows."""
     out = list(found)
     for at, clause in enumerate(found):
-        said = {item.code for item in tagged(clause.tokens, catalog)} if not clause.tells else set()
-        strange = "?" in said and not said & METRICS
+        items = tagged(clause.tokens, catalog) if not clause.tells else ()
+        said = {item.code for item in items}
+        strange = ("?" in said or "V^" in codes(items)) and not said & METRICS  # Web leads, but show me …
         doubted = _patterns()["polar"].match(_text(clause.tokens)) or strange
         if doubted and said & set("^m=") and any(_asks_later(later, catalog) for later in found[at + 1 :]):
             out[at] = Clause(clause.tokens, True)

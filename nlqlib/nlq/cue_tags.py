@@ -140,7 +140,7 @@ class _Tagger:
         if entry.code in "><Bi^f":
             return self._fits_number(entry, also, at, end)
         if "." in also and entry.code in "DEMV":
-            return self._fits_common(entry, before, end)
+            return self._fits_common(entry, entries, before, end)
         if entry.code in "-÷":
             return self._fits_formula(entry, before, at, end)
         word = self.tokens[at]
@@ -173,22 +173,23 @@ class _Tagger:
             return following and (self.tokens[at].text != "from" or self._range_next(end))
         return following
 
-    def _fits_common(self, entry: Entry, before: str, end: int) -> bool:
+    def _fits_common(self, entry: Entry, entries: Sequence[Entry], before: str, end: int) -> bool:
         """A common word (`good`, `people`, `other`) is a trade word only in its place."""
         if entry.code == "V":
             return self._among_values(entry, end, before)
         if entry.code == "M":
-            return (before != "" and before in "q^>NKG") or self._beside_metric(end)
+            return (before != "" and before in "q^>NKG") or self._beside_metric(end, entries)
         named = len(self.found) > 1 and before in "MJ" and self.found[-2].code == "^"
         subject = not before and any(e.code in "wA^" for e in self._entries_at(end))
         return named or subject or (before != "" and before in "bjW^NRaV")
 
-    def _beside_metric(self, end: int) -> bool:
-        """Does a split follow, or another metric: `costs by site`, `fees and costs`?"""
+    def _beside_metric(self, end: int, entries: Sequence[Entry]) -> bool:
+        """Does a split follow, another metric, or a superlative: `costs by site`, `shipped most`?"""
         listed = codes(self.found[-2:]) in ("M+", "X+")
         following = {entry.code for entry in self._entries_at(end)}
         also = self._entries_at(end + 1) if "+" in following else ()
-        return listed or "b" in following or any(entry.code in "MX" for entry in also)
+        most = "^" in following and Entry(".", "noun") not in entries
+        return listed or most or "b" in following or any(entry.code in "MX" for entry in also)
 
     def _fits_formula(self, entry: Entry, before: str, at: int, end: int) -> bool:
         """`less` between two metrics, `per order` behind what is above."""
