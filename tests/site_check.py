@@ -63,6 +63,7 @@ def check(folder: Path, views: Sequence[View] = VIEWS) -> list[str]:
             with closing(browser.new_context(color_scheme=view.scheme, viewport=size)) as context:
                 for path in pages(folder):
                     found += [f"{path} ({view}): {text}" for text in look(context, address, path, view)]
+            print(f"{view}: {len(found)} problems so far", file=sys.stderr, flush=True)
     return found
 
 

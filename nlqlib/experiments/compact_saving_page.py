@@ -1,6 +1,7 @@
 """How the page on output tokens shows what is saved: tokens × inter-token latency against time."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -83,7 +84,8 @@ def savings_figure(timed: Record, plan: Plan, study: Study) -> Figure:
         ends += [*x, *y]
     low, high = min(ends), max(ends)
     ax.plot([low, high], [low, high], color=plots.GREY, lw=1, marker="", label="_foretold = found")
-    ax.annotate("foretold = found", (high, high), (4, 4), textcoords="offset points", color=plots.GREY)
+    beside: Any = {"textcoords": "offset points", "ha": "right", "color": plots.GREY, "fontsize": 9.5}
+    ax.annotate("foretold = found", (high, high), (-12, 0), **beside)
     plots.name_axes(ax, "tokens saved × inter-token latency", "latency saved", x_unit="s", y_unit="s")
     # a legend: the clouds of all forms lie on one another along the line, so no place names one alone
     ax.legend(frameon=False, fontsize=9.5)

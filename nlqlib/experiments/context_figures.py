@@ -66,11 +66,13 @@ def _name_stacks(ax: Axes, names: Sequence[str], tops: Counts, edges: Counts) ->
     for i, name in enumerate(names):
         own = tops[i] - (tops[i - 1] if i else 0)
         tallest = int(np.argmax(own))
-        at = ((edges[tallest] + edges[tallest + 1]) / 2, tops[-1][tallest])
+        right = edges[tallest] > (edges[0] + edges[-1]) / 2  # there the name would leave the panel
+        at = (edges[tallest + 1] if right else edges[tallest], tops[-1][tallest])
         ax.annotate(
-            name, at, (0, 4), textcoords="offset points", ha="center", va="bottom", fontsize=9.5,
-            color=ink(plots.PALETTE[i]), annotation_clip=False,
+            name, at, (-3 if right else 0, 4), textcoords="offset points", ha="right" if right else "left",
+            va="bottom", fontsize=9.5, color=ink(plots.PALETTE[i]),
         )  # fmt: skip
+    ax.set_ylim(top=1.2 * float(tops[-1].max()))  # the limits are named above
 
 
 def _windows(ax: Axes, budgets: Sequence[Budget]) -> None:

@@ -18,6 +18,7 @@ from nlqlib.experiments.control_observed import Finding, Outcome
 from nlqlib.experiments.control_page import findings, label, map_sentence, observed, ordered
 from nlqlib.experiments.control_verdict import Verdict
 from nlqlib.experiments.study import Study
+from nlqlib.plots_labels import ink
 
 LOOKS: Mapping[Verdict, tuple[str, str]] = {
     "rejected": (plots.PALETTE[1], "s"),
@@ -92,7 +93,7 @@ def _seen(ax: Axes, at: int, finding: Finding) -> None:
 def _verdict(ax: Axes, at: int, finding: Finding | None) -> None:
     """The verdict at the right end of the line, in its colour."""
     verdict: Verdict = finding.verdict if finding else "not observable here"
-    colour = LOOKS[verdict][0] if finding and finding.change else plots.GREY
+    colour = ink(LOOKS[verdict][0]) if finding and finding.change else plots.GREY
     style: Any = {"va": "center", "color": colour, "fontsize": 9.5, "clip_on": False}
     ax.text(1.16, at, verdict if finding and finding.change else "not observed", **style)
 
