@@ -24,9 +24,9 @@ SHOP = load_catalog()
 RULES = sorted((paths.ROOT / "nlqlib" / "nlq").glob("cue*.py"))
 CLOSED = [paths.DATA / f"english{part}.toml" for part in ("", "_dates", "_clauses")]
 WRONG = {"clinic": 3, "freight": 3}
-"""Of 60 and 30 questions, at most. The first 30 of the clinic were written before the rules were read, the others
-before they were tried. First looks: 28 of 30; 23 of the second 30; and, when those had been mended by what they
-had in common, 25 of the 30 of a firm that sends parcels."""
+"""Of 60 and 30 questions, at most. The first 30 of the clinic were written before the rules were read, the
+others before they were tried. First looks: 28 of 30; 23 of the second 30; and, when those had been mended by
+what they had in common, 25 of the 30 of a firm that sends parcels."""
 
 
 def blind(trade: str) -> list[dict[str, Any]]:
