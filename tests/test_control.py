@@ -284,8 +284,9 @@ def test_a_whole_page_of_somebody_elses_endpoint_shows_what_a_client_can_see(
     [alone], [together] = (values(own, name, "throughput_run") for name in ("client-01", "seqs-32"))
     assert together > 2 * alone
     assert finding(found, "structured_outputs.parse").verdict == "rejected"
-    assert finding(found, "client_concurrency.throughput").verdict == "confirmed once"
-    assert "rest on one run of each side" in page.map_sentence(found)
+    bare = {f.verdict for f in page.findings(found) if f.change and f.change.interval is None}
+    assert bare <= {"confirmed once", "rejected once", "holds by construction"}
+    assert "once" not in "".join(bare) or "rest on one run of each side" in page.map_sentence(found)
     assert values(own, "seqs-32", "prefill") == []
     assert "needs other settings" in finding(found, "prefix_caching.ttft").why
     assert page.map_table(found)["verdict"].iloc[0] == "rejected"
