@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from fake_behaviours import Say
 from fake_server import FakeServer, serve
+from test_diagnose_site import fast_twin
 
 from nlqlib.__main__ import main
 from nlqlib.artifacts import load_record
 from nlqlib.experiments.saved_levels import sweep_records
+from nlqlib.serving.twin_target import TwinSettings, twin_app
 
 OPEN = ("sweep", "--target", "twin", "--requests", "12")
 
@@ -93,9 +95,8 @@ def test_a_repeated_open_loop_is_reused(capsys: pytest.CaptureFixture[str], tmp_
 
 
 def test_two_processes_share_a_level_over_a_socket(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("PROFILE", "quick")
     server = FakeServer(Say(latency_s=0.05))
     levels = ["--concurrency", "1,4", "--requests", "24", "--workers", "2", "--out", str(tmp_path)]
     with serve(server) as root:
@@ -104,6 +105,19 @@ def test_two_processes_share_a_level_over_a_socket(
     assert value(four, "in_flight", "peak") == 4 == server.peak_in_flight
     assert value(four, "throughput_run", "mean") > 1.5 * value(one, "throughput_run", "mean")
     assert [r.params["concurrency"] for r in sweep_records(tmp_path)] == [1, 4]
+
+
+def test_the_server_is_watched_while_the_processes_send(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = twin_app(TwinSettings(twin=fast_twin(tmp_path), words="synthetic", output_tokens=300))
+    with serve(engine) as root:
+        monkeypatch.setenv("METRICS_URL", f"{root}/metrics")
+        options = ["--concurrency", "4", "--requests", "24", "--workers", "2"]
+        [four] = told(capsys, "sweep", "--target", f"{root}/v1", *options, late=True)
+    assert value(four, "running", "max") == 4.0 and value(four, "queue", "mean") is not None
+    finished = next(rule for rule in four["validity"] if "finished" in rule["rule"])
+    assert finished["value"] == 24 and finished["ok"]
 
 
 @pytest.mark.parametrize(
