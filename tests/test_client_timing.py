@@ -12,6 +12,7 @@ from fake_server import FakeServer
 
 from nlqlib.records import ChatRequest, Completion
 from nlqlib.serving.client import Endpoint, make_client
+from nlqlib.serving.deadlines import Deadlines, Limit
 from nlqlib.serving.reply import Reply
 
 __all__ = ["shared_socket"]  # the fixture must be found in this module
@@ -139,10 +140,15 @@ class ScriptedLoop:
         return self.now_s
 
 
+def unlimited() -> Limit:
+    loop = asyncio.get_running_loop()
+    return Limit(Deadlines(loop, 1e6), Deadlines(loop, 1e6))
+
+
 def test_a_piece_that_holds_two_tokens_gives_both_the_time_of_its_arrival() -> None:
     async def main() -> Reply:
         loop = ScriptedLoop()
-        reply = Reply(True, loop, asyncio.timeout(None))  # type: ignore[arg-type]
+        reply = Reply(True, loop, unlimited())  # type: ignore[arg-type]
         reply.on_head(200, {"content-type": "text/event-stream"})
         loop.now_s = 2.0
         reply.on_data(event(delta(content="a")) + event(delta(content="b"))[:-1])
@@ -158,7 +164,7 @@ def test_a_piece_that_holds_two_tokens_gives_both_the_time_of_its_arrival() -> N
 def test_token_ids_without_text_are_tokens_but_no_first_token() -> None:
     async def main() -> Reply:
         loop = ScriptedLoop()
-        reply = Reply(True, loop, asyncio.timeout(None))  # type: ignore[arg-type]
+        reply = Reply(True, loop, unlimited())  # type: ignore[arg-type]
         reply.on_head(200, {"content-type": "text/event-stream"})
         for loop.now_s, chunk in (
             (1.0, delta(content="", token_ids=[1])),  # half a character

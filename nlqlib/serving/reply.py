@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from nlqlib.records import ChatRequest, Completion
 from nlqlib.serving import outcome
 from nlqlib.serving.answer import Answer, fold, whole
+from nlqlib.serving.deadlines import Deadlines, Limit
 from nlqlib.serving.endpoint import Endpoint, EndpointError, ignored_proxy, parse_address
 from nlqlib.serving.outcome import Verdict
 from nlqlib.serving.sse import DONE, EventDecoder
@@ -24,9 +25,9 @@ TAIL_S = 0.1
 class Reply:
     """One response while it arrives: the `Sink` of the wire client; the openai client fills its fields."""
 
-    def __init__(self, streams: bool, loop: asyncio.AbstractEventLoop, deadline: asyncio.Timeout) -> None:
+    def __init__(self, streams: bool, loop: asyncio.AbstractEventLoop, limit: Limit) -> None:
         self._streams = streams
-        self._deadline = deadline
+        self._limit = limit
         self._loop = loop
         self._decoder: EventDecoder | None = None
         self.status: int | None = None
@@ -69,8 +70,7 @@ class Reply:
         self.answer.streamed = True
         self.complete = True
         self.end_s = self._loop.time()
-        if not self._deadline.expired():
-            self._deadline.reschedule(self.end_s + TAIL_S)
+        self._limit.hurry()
 
     def on_end(self) -> None:
         """The last byte is there."""
@@ -150,6 +150,7 @@ class Completing(ABC):
         self.model = endpoint.model
         self.address = parse_address(endpoint.base_url)
         self.gauge = Gauge()
+        self._limits: tuple[Deadlines, Deadlines] | None = None
         self._clock = clock
         self._proxy = ignored_proxy(self.address)
         endpoint.key()  # a key that is not set is a mistake of the configuration, not of every request
@@ -161,23 +162,36 @@ class Completing(ABC):
         whatever the endpoint does.
         """
         loop = asyncio.get_running_loop()
-        deadline = asyncio.timeout(self.endpoint.timeout_s)
-        reply = Reply(request.stream, loop, deadline)
+        limit = self._limit(loop)
+        reply = Reply(request.stream, loop, limit)
         start_s = loop.time()
         with self.gauge:
-            verdict = await self._attempt(request, reply, deadline)
+            verdict = await self._attempt(request, reply, limit)
         end_s = reply.end_s if reply.end_s is not None else loop.time()
         return self._completion(request, reply, verdict, (planned_s, start_s, end_s))
 
-    async def _attempt(self, request: ChatRequest, reply: Reply, deadline: asyncio.Timeout) -> Verdict:
+    def _limit(self, loop: asyncio.AbstractEventLoop) -> Limit:
+        """The time limit of one more request on the running `loop`."""
+        if self._limits is None or self._limits[0].loop is not loop:
+            self._limits = Deadlines(loop, self.endpoint.timeout_s), Deadlines(loop, TAIL_S)
+        return Limit(*self._limits)
+
+    async def _attempt(self, request: ChatRequest, reply: Reply, limit: Limit) -> Verdict:
+        limit.begin()
         try:
-            async with deadline:
-                await self._post(request, reply)
-        except OSError as failure:  # TimeoutError is one of them, and may be the system's own
-            if not reply.complete and deadline.expired():
+            await self._post(request, reply)
+        except asyncio.CancelledError:
+            if not limit.end():
+                raise
+            if not reply.complete:
+                return outcome.of_timeout(self.endpoint.timeout_s)
+        except OSError as failure:
+            if not reply.complete and limit.expired:
                 return outcome.of_timeout(self.endpoint.timeout_s)
             if not reply.complete:
                 return outcome.of_exception(failure, self.address, reply.status is not None, self._proxy)
+        finally:
+            limit.end()
         return reply.verdict(request)
 
     @property
