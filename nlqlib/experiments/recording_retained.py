@@ -45,9 +45,9 @@ class Filled:
 def fill(folder: Path, root: Path | None = None) -> list[Filled]:
     """Write the answers retained in `folder` below `root`, by default where the twin looks for them.
 
-    A file for each set and way of asking; what is recorded already as the very same answer stays.
-    Raises `RecordingError` where `folder` holds no answers to what is asked today, or one that cannot be
-    replayed.
+    A file for each set and way of asking. The very same answer, recorded already, stays as it is but for how
+    many requests were in flight. Raises `RecordingError` where `folder` holds no answers to what is asked
+    today, or one that cannot be replayed.
     """
     catalog = load_catalog()
     found = [(record, how) for record, how in _answers(folder) if _asked_today(record, how, catalog)]
@@ -92,7 +92,12 @@ def _write(
     path = _folder(record, root) / f"{file_name(_source(record), how)}.jsonl"
     made = as_recordings(record, how, catalog, known)
     save_recordings(path, made, _about(record, how, catalog))
-    return Filled(path, len(made), sum(known.get(one.key) != one for one in made))
+    return Filled(path, len(made), sum(_differs(known.get(one.key), one) for one in made))
+
+
+def _differs(old: Recording | None, new: Recording) -> bool:
+    """Was something else said, whatever was in flight?"""
+    return old is None or replace(old, concurrency=new.concurrency) != new
 
 
 def as_recordings(
@@ -130,7 +135,7 @@ def _recording(
 ) -> Recording:
     old = known.get(request_key({**request.body(model), **request.contract.engine}, model))
     if old is not None and _same_answer(old, done):
-        return old
+        return replace(old, concurrency=concurrency)
     ids = old.token_ids if old is not None and _same_text(old, done) else _encoded(request, done)
     made = recorded(request, replace(done, token_ids=ids), model, how, concurrency)
     return made if old and ids is old.token_ids else replace(made, about=made.about | {"token_ids": ENCODED})
