@@ -10,7 +10,7 @@ from fake_server import serve
 from sweep_records import ARTICLE, level
 
 from nlqlib import plots
-from nlqlib.analysis.factorial import CELLS
+from nlqlib.analysis.factorial import CELLS, Factorial, factorial
 from nlqlib.analysis.samples import Sample
 from nlqlib.artifacts import Record, Store
 from nlqlib.experiments import admission, admission_article, admission_page, diagnosis_page, factorial_page
@@ -327,6 +327,40 @@ def test_a_drift_that_both_levels_share_does_not_hide_a_flat_throughput() -> Non
     assert "flat within 5%" in told
     shown = admission_page.signature_table({"before": drifting(1.0, DRIFT)})
     assert "to +" in shown.loc["before", "change of X, 95 %"]
+
+
+@pytest.mark.parametrize(
+    "ratio, said",
+    [(1.0, "throughput is flat at 0.3"), (0.8, "throughput falls by 2"), (2.0, "throughput grows 2.0 times")],
+)
+def test_what_a_sweep_reads_states_its_number(ratio: float, said: str) -> None:
+    found = admission_page.signature("before", drifting(ratio, DRIFT))
+    assert (
+        found is not None
+        and said in admission_page.signature_table({"before": drifting(ratio, DRIFT)}).loc["before", "reads"]
+    )
+
+
+def _factorial(router: float, replica: float, both: float, spread: float) -> Factorial:
+    """Four cells of three repeats: at low/low 1.0, raised by so much alone and together."""
+    means = {("low", "low"): 1.0, ("high", "low"): 1 + router, ("low", "high"): 1 + replica}
+    cells = {**means, ("high", "high"): 1 + both}
+    return factorial({cell: [m - spread, m, m + spread] for cell, m in cells.items()}, factorial_page.FACTORS)
+
+
+@pytest.mark.parametrize(
+    "router, replica, both, spread, said",
+    [
+        (0.0, 0.0, 5.0, 0.01, "It is all interaction"),
+        (0.4, 0.5, 1.0, 0.01, "Each of them has an effect of its own"),
+        (0.4, 0.0, 1.0, 0.01, "The router's limit has an effect of its own"),
+        (0.02, -0.03, 0.1, 0.1, "Neither changes it alone by more than the repeats differ"),
+    ],
+)
+def test_an_effect_of_its_own_is_one_that_the_repeats_show(
+    router: float, replica: float, both: float, spread: float, said: str
+) -> None:
+    assert said in factorial_page._whole(_factorial(router, replica, both, spread))
 
 
 @pytest.mark.parametrize(

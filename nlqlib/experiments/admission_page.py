@@ -121,12 +121,14 @@ def signature_table(sweeps: Sweeps) -> pd.DataFrame:
 
 
 def _reading(s: Signature) -> str:
+    if not s.flat and s.gain < 1:
+        return f"throughput falls by {1 - s.gain:.0%}: more requests at once are served more slowly"
     if not s.flat:
         return f"throughput grows {s.gain:.1f} times: concurrent requests become batched work"
     slope = s.tail.slope if s.tail else None
     queues = slope is not None and abs(slope * s.x_last - 1) <= 2 * FLAT
     why = ", and each further request adds one whole service time to the tail" if queues else ""
-    return f"throughput is flat{why}"
+    return f"throughput is flat at {s.x_last:.2f} req/s{why}"
 
 
 def signature_sentence(sweeps: Sweeps) -> str:

@@ -126,12 +126,17 @@ def effects_sentence(cells: Cells, study: Study) -> str:
 
 
 def _whole(found: Factorial) -> str:
-    """Whether neither limit did anything without the other."""
+    """Whether a limit did anything without the other, where the repeats can tell."""
     simple = [found.effect(f"{f}, {g} low") for f, g in (FACTORS, FACTORS[::-1])]
     together = found.effect("router × replica")
     gate = all(abs(s.value or 0.0) <= 0.05 * abs(together.value or 0.0) for s in simple)
     if gate:
         return "It is all interaction: whoever tries one setting at a time finds that neither matters."
+    own = [factor for factor, effect in zip(FACTORS, simple, strict=True) if effect.distinct is not False]
+    if not own:
+        return "Neither changes it alone by more than the repeats differ."
+    if len(own) == 1:
+        return f"The {own[0]}'s limit has an effect of its own; that of the other is within the repeats."
     return "Each of them has an effect of its own."
 
 

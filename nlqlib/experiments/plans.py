@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from nlqlib.experiments import (
+    ablations,
     admission,
     candidates,
     claims,
@@ -29,10 +30,17 @@ from nlqlib.plan import Asked, Plan, PlanFunction, total
 from nlqlib.records import Json
 
 Specs = Callable[[Study, Json], list[Spec]]
+
+
+def _meaning(study: Study, params: Json) -> list[Spec]:
+    """Page 13: every set under every condition, and the prompt's variants."""
+    return [*heldout.specs(study, params), *ablations.specs(study)]
+
+
 NOTEBOOKS: Mapping[str, Specs] = {
     "00_environment": environment.specs,
     "01_pipeline": pipeline.specs,
-    "13_heldout_semantics": heldout.specs,
+    "13_heldout_semantics": _meaning,
 }
 Points = Callable[[Study, Json], list[tuple[Study, Spec]]]
 VARIANTS: Mapping[str, Points] = {
