@@ -8,6 +8,8 @@ from typing import Any
 
 VERBATIM = re.compile(r"(`[^`]*`|<code.*?</code>|<pre.*?</pre>|<[^<>]*>)", re.DOTALL)
 """Code, and the inside of tags: copied or read by scripts, so no sign of it may change."""
+POINTS = " data-points="
+"""The attribute of a tag that is shown after all: what a point of a figure says under the pointer."""
 HYPHEN = re.compile(r"(?<![^\s(\[→])-(?=\d)")
 """A hyphen that stands where a sign does: at the beginning, after a blank or after a bracket."""
 SPACED = re.compile(r"(?<![^\s(\[→])([+−]\d[\d,.]*)\s%")
@@ -17,7 +19,7 @@ SHOWN = ("text/html", "text/markdown")
 def signed(text: str) -> str:
     """`text` with true minus signs: `−14%`, `−0.03 s`."""
     parts = VERBATIM.split(text)
-    return "".join(part if i % 2 else _signed(part) for i, part in enumerate(parts))
+    return "".join(part if i % 2 and POINTS not in part else _signed(part) for i, part in enumerate(parts))
 
 
 def _signed(text: str) -> str:

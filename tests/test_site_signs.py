@@ -15,6 +15,10 @@ from nlqlib.site_signs import signed, typeset
         ("<td>-0.5</td>", "<td>−0.5</td>"),
         ("-0.03 s found", "−0.03 s found"),
         ("1.2 → -3", "1.2 → −3"),
+        (
+            '<div hidden data-points="[[1, 2, &quot;a (-7%)&quot;]]">',
+            '<div hidden data-points="[[1, 2, &quot;a (−7%)&quot;]]">',
+        ),
     ],
 )
 def test_a_negative_number_gets_a_minus(typed: str, printed: str) -> None:
