@@ -289,7 +289,7 @@ def test_what_a_set_counts_as_stands_in_figures_alt_texts_sentences_and_tables(
     short = heldout_sets.standing("holdout").short
     assert short.startswith("development since ")
     titles = [ax.get_title(loc="left") for ax in heldout_page.accuracy_figure(both, study).axes]
-    assert f"holdout\n({short})" in titles
+    assert f"holdout\n({short})".replace(" since ", " since\n") in titles
     confused = heldout_detail.confusion_figure(both, study, "baseline", "raw")
     assert any(ax.get_title(loc="left").endswith(f"holdout\n({short})") for ax in confused.axes)
     named = f"holdout ({short})"

@@ -105,7 +105,8 @@ def trade_figure(
     ax.set_ylim(0, 1.02)
     ax.set_xlim(left=0)
     ax.yaxis.set_major_formatter(PercentFormatter(1.0))
-    plots.name_axes(ax, f"{what}{beside(found)}", f"right in every field, {counted(source)}", x_unit=unit)
+    plots.name_axes(ax, f"{what}{beside(found)}", "right in every field", x_unit=unit)
+    ax.set_title(counted(source), loc="left")
     if ax.get_legend_handles_labels()[0]:
         ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     else:

@@ -117,7 +117,7 @@ def accuracy_figure(found: Found, study: Study) -> Figure:
     table = [
         {
             "condition": label(name),
-            "set": counted(source).replace(" (", "\n(", 1),
+            "set": counted(source).replace(" (", "\n(", 1).replace(" since ", " since\n"),
             "share": one.value,
             "low": one.low,
             "high": one.high,
