@@ -1,13 +1,17 @@
-"""The rules in order, piece by piece: of a question that corrects itself the last piece wins."""
+"""The rules in order, piece by piece: of a question that corrects itself the last piece wins.
+
+Every number, date, value and metric must land in a fact or be consumed by a rule that says why (a denied one,
+a number that only counts what is named). What does neither is *left*, and is told with the facts.
+"""
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from nlqlib.nlq.catalog import Catalog
-from nlqlib.nlq.cue_board import Board, Fact
+from nlqlib.nlq.cue_board import Board, Fact, Maker
 from nlqlib.nlq.cue_compare import values
-from nlqlib.nlq.cue_nouns import nouns
+from nlqlib.nlq.cue_nouns import IDIOMS, nouns
 from nlqlib.nlq.cue_numeric import in_unit, numbers_and_order
 from nlqlib.nlq.cue_rank import ranks
 from nlqlib.nlq.cue_tags import NUMBERS, Item, codes
@@ -26,12 +30,65 @@ TOGETHER = {
 """Slots that a correction of one replaces together."""
 
 
-def facts_of(items: Sequence[Item], catalog: Catalog, polar: bool = False) -> tuple[list[Fact], list[Item]]:
-    """The facts of one piece, and the items that no rule has used."""
-    board = Board(list(items), catalog, polar=polar)
+WEIGHTY = f"{NUMBERS}VPM"
+"""Codes of what may not vanish: numbers, values, periods, metrics. What may be a noun may carry."""
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What a question says, and the numbers, values, periods and metrics that found no place in it."""
+
+    facts: tuple[Fact, ...]
+    left: tuple[Item, ...] = ()
+
+
+@dataclass
+class _Watched(Board):
+    """A board that knows which words a rule has consumed by a pattern, besides those that facts rest on."""
+
+    consumed: set[int] = field(default_factory=set)
+
+    def replace(self, pattern: str, make: Maker) -> None:
+        before = self.items
+        super().replace(pattern, make)
+        if self.items != before:
+            self.consumed |= _words(before) - _words(self.items)
+
+
+def _words(items: Iterable[Item]) -> set[int]:
+    return {at for item in items for at in range(item.start, item.end)}
+
+
+def facts_of(
+    items: Sequence[Item], catalog: Catalog, polar: bool = False
+) -> tuple[list[Fact], list[Item], list[Item]]:
+    """The facts of one piece, the items that no rule has used, and those that found no place in a fact."""
+    board = _Watched(list(items), catalog, polar=polar)
     for rule in RULES:
         rule(board)
-    return board.facts, board.items
+    told = _told(board.facts) | board.consumed
+    weighty = [i for i, item in enumerate(items) if item.code in WEIGHTY and not _words([item]) <= told]
+    left = [items[i] for i in weighty if not _says_again(items[i], items[i + 1 : i + 2], board)]
+    return board.facts, board.items, left
+
+
+def _says_again(item: Item, following: Sequence[Item], board: Board) -> bool:
+    """Does `item` only say what a fact says: an idiom, a part of a formula, the number of what is named?"""
+    if item.code == "M":
+        measures = board.catalog.metrics[item.value].measures
+        told = [f.value for f in board.facts if f.slot in ("metric", "rank metric", "threshold metric")]
+        return item.words in IDIOMS or any(
+            set(measures) <= set(board.catalog.metrics[m].measures) for m in told
+        )
+    if item.code != "N":
+        return False
+    named = [len(f.value[2]) for f in board.all("filter")]
+    of = [board.catalog.dimensions[noun.value].values for noun in following if noun.code in "DE"]
+    return item.value in (*named, *board.values("limit"), *map(len, of))  # each of the six segments
+
+
+def _told(facts: Iterable[Fact]) -> set[int]:
+    return {at for fact in facts for start, end in fact.spans for at in range(start, end)}
 
 
 def _bare_no(items: Sequence[Item]) -> list[Item]:
@@ -61,24 +118,31 @@ def _instead(items: list[Item]) -> list[Item]:
     return [*items[: match.start()], items[-1], *items[match.start() : -1]]
 
 
-def merged(items: Sequence[Item], catalog: Catalog, polar: bool = False) -> list[Fact]:
-    """The facts of a question: of its pieces in order, where a later piece replaces what it speaks of."""
+def merged(items: Sequence[Item], catalog: Catalog, polar: bool = False) -> Merged:
+    """What a question says: its pieces in order, where a later piece replaces what it speaks of."""
     items = _instead(_bare_no(items))
     for at in range(len(items) - 1, -1, -1):
-        if items[at].code != "C":
-            continue
-        before = merged(items[:at], catalog, polar)
-        later, left = facts_of([item for item in items[at + 1 :] if item.code != "C"], catalog)
-        if items[at].value == "reset" and _stands_alone(later):
-            return later
+        if items[at].code == "C":
+            found = _corrected(items, at, catalog, polar)
+            return found or merged([*items[:at], *items[at + 1 :]], catalog, polar)
+    facts, _, left = facts_of(items, catalog, polar)
+    return Merged(tuple(facts), tuple(left))
+
+
+def _corrected(items: Sequence[Item], at: int, catalog: Catalog, polar: bool) -> Merged | None:
+    """What is said before the correction at `at`, as changed by what stands behind it; `None`: it is none."""
+    before = merged(items[:at], catalog, polar)
+    behind = [item for item in items[at + 1 :] if item.code != "C"]
+    later, open_items, left = facts_of(behind, catalog)
+    if _stands_alone(later):
         unsaid = {item.code for item in items[:at]} & {"^", "R"} and not any(f.slot == "rank" for f in later)
-        if not before and not unsaid and _stands_alone(later):
-            return later
-        changed = _changed(before, later, left, catalog)
-        if changed is not None:
-            return changed
-        return merged([*items[:at], *items[at + 1 :]], catalog, polar)
-    return facts_of(items, catalog, polar)[0]
+        if items[at].value == "reset" or not (before.facts or unsaid):
+            return Merged(tuple(later), tuple(left))
+    changed = _changed(list(before.facts), later, open_items, catalog)
+    if changed is None:
+        return None
+    placed = _told(changed)
+    return Merged(tuple(changed), tuple(i for i in (*before.left, *left) if not _words([i]) <= placed))
 
 
 def _stands_alone(facts: Sequence[Fact]) -> bool:

@@ -14,7 +14,7 @@ from nlqlib.nlq.catalog import Catalog
 from nlqlib.nlq.cue_assemble import assemble
 from nlqlib.nlq.cue_board import Board, Fact
 from nlqlib.nlq.cue_clauses import asking
-from nlqlib.nlq.cue_merge import merged
+from nlqlib.nlq.cue_merge import Merged, merged
 from nlqlib.nlq.cue_tags import Item, tagged
 from nlqlib.nlq.cue_text import Token, tokens
 from nlqlib.nlq.decision import GuardDecision
@@ -41,11 +41,13 @@ class Reading:
     holes: tuple[str, ...]
     """Unexplained words that stand where a value or a dimension belongs."""
     problem: str = ""
+    left: tuple[tuple[str, int, int], ...] = ()
+    """(word, start, end): numbers, dates, values and metrics that found no place in the intent."""
 
     @property
     def sure(self) -> bool:
-        """Is there an intent, with nothing unexplained where it would matter?"""
-        return self.intent is not None and not self.holes
+        """Is there an intent, with nothing unexplained or left over where it would matter?"""
+        return self.intent is not None and not self.holes and not self.left
 
 
 def read(question: str, catalog: Catalog) -> Reading:
@@ -67,7 +69,8 @@ def _read(question: str, words: Sequence[Token], catalog: Catalog) -> Reading:
     items = tagged(words, catalog)
     known = [item for item in items if item.code != "?"]
     unexplained = tuple(item.words for item in items if item.code == "?")
-    facts = merged(known, catalog, polar=_polar(words))
+    said = merged(known, catalog, polar=_polar(words))
+    facts = said.facts
     made = assemble(facts, catalog)
     intent, problem = _checked(made.intent, catalog)
     if intent is not None and len(unexplained) > 3 and len(unexplained) > UNEXPLAINED * len(words):
@@ -75,7 +78,19 @@ def _read(question: str, words: Sequence[Token], catalog: Catalog) -> Reading:
     spans = _spans(facts, words)
     if intent is not None:
         intent = intent.model_copy(update={"evidence": _evidence(question, facts, words)})
-    return Reading(intent, spans, unexplained, _holes(items), problem or made.problem)
+    left = _left(said, intent, question, words)
+    return Reading(intent, spans, unexplained, _holes(items), problem or made.problem, left)
+
+
+def _left(
+    said: Merged, intent: Intent | None, question: str, words: Sequence[Token]
+) -> tuple[tuple[str, int, int], ...]:
+    """What found no place: items that no fact rests on, and caps that another cap overrules."""
+    limits = [f for f in said.facts if f.slot == "limit" and f.rule != "ranking default"]
+    over = [f.spans for f in limits if intent is not None and f.value != intent.limit]
+    places = [(item.start, item.end) for item in said.left] + [span for spans in over for span in spans]
+    found = [(words[start].start, words[end - 1].end) for start, end in places if end > start]
+    return tuple((question[start:end], start, end) for start, end in found)
 
 
 def _polar(words: Sequence[Token]) -> bool:
@@ -124,17 +139,27 @@ def _evidence(question: str, facts: Sequence[Fact], words: Sequence[Token]) -> s
 def correct(
     question: str, raw: Intent | None, catalog: Catalog
 ) -> tuple[Intent | None, tuple[GuardDecision, ...]]:
-    """The intent of `question`: the reading where it is sure, else `raw`; with every decision taken.
+    """The intent of `question`: the reading where there is one, else `raw`; with every decision taken.
 
-    `raw` is the model's intent, or `None` where none could be read. Idempotent.
+    `raw` is the model's intent, or `None` where none could be read. Too few words explained make no reading:
+    then it abstains. A reading that is not `sure` is kept, for it is right far more often than `raw`, with
+    the filters of `raw` on what no rule knows, and a decision `unsure` on the words in doubt. Idempotent.
     """
     reading = read(question, catalog)
     if reading.intent is None:
         return raw, (GuardDecision("read", (), None, reading.problem, "abstained"),)
     final = _with_unknown_values(reading, raw)
+    doubts = () if reading.sure else (_unsure(reading),)
     if raw is not None and _same(raw, final, catalog):
-        return raw, (GuardDecision("read", _all(reading), None, None, "kept"),)
-    return final, _decisions(raw, final, reading)
+        return raw, (GuardDecision("read", _all(reading), None, None, "kept"), *doubts)
+    return final, (*_decisions(raw, final, reading), *doubts)
+
+
+def _unsure(reading: Reading) -> GuardDecision:
+    """The words that a reading leaves out though they may matter."""
+    places = tuple((start, end) for _, start, end in reading.left)
+    words = [*reading.holes, *(word for word, _, _ in reading.left)]
+    return GuardDecision("unsure", places, None, words, "kept")
 
 
 def _same(raw: Intent, final: Intent, catalog: Catalog) -> bool:

@@ -1,8 +1,9 @@
 """When a question is refused: it asks for what the catalog does not have, and any table would be wrong.
 
 A word that nothing explains is refused where it stands in the place of a name: behind `by`, `how many`, `top`
-or `versus`, behind a metric and a preposition, or with a capital. Elsewhere it is only named to the user.
-The reason comes with close names of the catalog.
+or `versus`, behind a metric and a preposition, or alone behind a preposition of place, where it is no word of
+the asking. Elsewhere it is only named to the user. Upper and lower case are never looked at. What asks for no
+numbers (reasons, texts, advice) is refused as well. The reason comes with close names of the catalog.
 """
 
 import difflib
@@ -16,8 +17,10 @@ from nlqlib.nlq.cue_lexicon import english
 from nlqlib.nlq.cue_phrases import ARTICLES
 from nlqlib.nlq.cue_tags import Item, codes, tagged
 from nlqlib.nlq.cue_text import Token
-from nlqlib.nlq.cues import asked, read
+from nlqlib.nlq.cues import Reading, asked, read
+from nlqlib.nlq.refusal_asks import instead, no_numbers, other_thing
 from nlqlib.nlq.refusal_time import impossible, to_come
+from nlqlib.nlq.refusal_words import unknown_name, words_called
 
 SHOWN = 12
 """Names listed where none is close."""
@@ -50,12 +53,6 @@ PLACES = (
 MANNER = re.compile(r"(?:ly|wise|wide|ing|ed|ful|able|ous)$")
 """Endings of words that name nothing: adverbs, participles, adjectives."""
 WITHOUT = ("without", "lack")
-ELSEWHERE = re.compile(r"[fx]\?")
-"""Further places of a value. `In thousands` stands there as well, so only a proper name counts."""
-_DAYS = "monday tuesday wednesday thursday friday saturday sunday"
-_FORMS = "christmas easter thanksgiving english excel powerpoint json csv pdf usd hq crm erp ceo cfo coo cto"
-ASIDES = frozenset([*_DAYS.split(" "), *(f"{day}s" for day in _DAYS.split(" ")), *_FORMS.split(" ")])
-"""Proper names that speak of the asking, not of what is asked."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +71,9 @@ def refusal(question: str, catalog: Catalog) -> Refusal | None:
     words = asked(question, catalog)
     if not words and reading.intent is None:
         return Refusal(NOTHING_ASKED)
+    ask = no_numbers(words, reading.intent, catalog)
+    if ask is not None:
+        return Refusal(instead(ask, tagged(words, catalog), catalog), (ask.span,))
     never = impossible(question)
     if never is not None:
         return Refusal(f"there is no {never[0]!r} in the calendar: name a day that exists", (never[1],))
@@ -81,9 +81,10 @@ def refusal(question: str, catalog: Catalog) -> Refusal | None:
     if reading.intent is not None:  # what was corrected need not be known
         items = items[max((at + 1 for at, item in enumerate(items) if item.code == "C"), default=0) :]
     missing = (
-        _missing(items)
+        _other_thing(items, words)
+        or _missing(items)
         or _how(items, words)
-        or _proper(items, words, question)
+        or _strange(items, words)
         or _swallowed(items, words)
         or _ahead(items, words)
     )
@@ -93,15 +94,16 @@ def refusal(question: str, catalog: Catalog) -> Refusal | None:
     if missing:
         return Refusal(_no_such(missing.kind, missing.words, catalog), missing.span(words))
     if reading.intent is not None:
-        return None
+        return _unplaced(reading, items, words)
     if reading.problem == NO_METRIC:
         return _no_metric(items, words, catalog)
     return Refusal(reading.problem) if reading.problem else None
 
 
 def unexplained(question: str, catalog: Catalog) -> tuple[str, ...]:
-    """Words of `question` that neither the catalog nor the grammar knows."""
-    return read(question, catalog).unexplained
+    """Words of `question` that neither the catalog nor the grammar knows, or that found no place."""
+    reading = read(question, catalog)
+    return tuple(dict.fromkeys((*reading.unexplained, *(word for word, _, _ in reading.left))))
 
 
 @dataclass(frozen=True)
@@ -124,16 +126,27 @@ def _missing(items: Sequence[Item]) -> Missing | None:
         for found in pattern.finditer(codes(items)):
             first, item = items[found.start()], items[found.end() - 1]
             verb = pattern is COMPOUND and not ABSTRACT.search(item.words)  # profit breaks down by
-            if _meant(first) and not verb and not MANNER.search(item.words):
+            idle = MANNER.search(item.words) or (kind == "value" and item.words in words_called("asking"))
+            if _meant(first) and not verb and not idle:
                 return Missing(kind, item.words, item.start, item.end)
     return None
+
+
+def _other_thing(items: Sequence[Item], words: Sequence[Token]) -> Missing | None:
+    found = other_thing(items, words)
+    return Missing("metric", *found) if found else None
 
 
 def _how(items: Sequence[Item], words: Sequence[Token]) -> Missing | None:
     """`how old are our customers`: an unknown adjective that would be measured."""
     for item in items:
         asked = item.start > 0 and words[item.start - 1].text == "how"
-        if item.code == "?" and asked and not item.words.endswith("ly"):
+        if (
+            item.code == "?"
+            and asked
+            and not item.words.endswith("ly")
+            and item.words not in words_called("sizes")
+        ):
             return Missing("metric", item.words, item.start, item.end)
     return None
 
@@ -145,21 +158,9 @@ def _meant(item: Item) -> bool:
     )
 
 
-def _proper(items: Sequence[Item], words: Sequence[Token], question: str) -> Missing | None:
-    """An unknown proper name in the place of a value, wherever in the question."""
-    for match in ELSEWHERE.finditer(codes(items)):
-        item = items[match.end() - 1]
-        if item.words not in ASIDES and _capital(words[item.start], question):
-            return Missing("value", item.words, item.start, item.end)
-    return None
-
-
-def _capital(word: Token, question: str) -> bool:
-    """Is `word` written like a name: with a capital, inside a sentence that has lower-case words as well?"""
-    before = question[: word.start].rstrip(" \"'(“‘")
-    inside = bool(before) and before[-1] not in ".?!:\n"
-    plain = re.search(r"(?<!\w)[a-z]{3,}", question) is not None
-    return inside and plain and question[word.start].isupper()
+def _strange(items: Sequence[Item], words: Sequence[Token]) -> Missing | None:
+    found = unknown_name(items, words)
+    return Missing("value", *found) if found else None
 
 
 def _swallowed(items: Sequence[Item], words: Sequence[Token]) -> Missing | None:
@@ -214,6 +215,18 @@ def _several(items: Sequence[Item], words: Sequence[Token], question: str) -> Re
         splits = [items[match.end() - 1].value for match in (one, other)]
         if joined and splits[0] != splits[1]:
             return Refusal("these are two questions, split in different ways: ask one at a time")
+    return None
+
+
+def _unplaced(reading: Reading, items: Sequence[Item], words: Sequence[Token]) -> Refusal | None:
+    """A condition that limits nothing that is named (`orders over $500`): without it a table is wrong."""
+    said = codes(items)
+    for at, item in enumerate(items):
+        place = (words[item.start].start, words[item.end - 1].end)
+        number = next((word for word, *span in reading.left if tuple(span) == place), None)
+        if number is not None and (said[max(0, at - 1) : at] in (">", "B") or said[at + 1 : at + 2] == "<"):
+            reason = f"the condition on {number!r} fits no metric that is named: name the one that it limits"
+            return Refusal(reason, (place,))
     return None
 
 

@@ -19,8 +19,10 @@ _NAMES = "|".join([*MONTHS, "jan", "feb", "mar", "apr", "jun", "jul", "aug", "se
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _DATES = (
     re.compile(r"(?<![\w-])(?P<year>\d{4})-(?P<number>\d\d)(?:-(?P<day>\d\d))?(?![\w-]|\.\d)"),
-    re.compile(rf"\b(?P<name>{_NAMES})\.? (?:the )?{_DAY}(?:,? (?P<year>\d{{4}}))?(?![\w%.,]*\d)", re.I),
-    re.compile(rf"(?<![\w.,-]){_DAY} (?:of )?(?P<name>{_NAMES})\b(?:,? (?P<year>\d{{4}}))?", re.I),
+    re.compile(
+        rf"\b(?P<name>{_NAMES})\.?\s+(?:the\s+)?{_DAY}(?:,?\s+(?P<year>\d{{4}}))?(?![\w%.,]*\d)", re.I
+    ),
+    re.compile(rf"(?<![\w.,-]){_DAY}\s+(?:of\s+)?(?P<name>{_NAMES})\b(?:,?\s+(?P<year>\d{{4}}))?", re.I),
 )
 _SLASHED = re.compile(r"(?<![\w/])(?P<a>\d{1,2})/(?P<b>\d{1,2})/(?P<year>\d{4})(?![\w/])")
 _QUARTER = re.compile(r"(?<!\w)q(?P<n>[05-9])(?!\w)", re.I)
@@ -34,7 +36,7 @@ def impossible(question: str) -> tuple[str, tuple[int, int]] | None:
     for pattern in _DATES:
         for m in pattern.finditer(question):
             if not _possible(_year(m), _month(m), int(m["day"] or 1)):
-                return m[0].strip(), m.span()
+                return " ".join(m[0].split()), m.span()
     for m in _SLASHED.finditer(question):
         if not any(_possible(_year(m), int(m[x]), int(m[y])) for x, y in ("ab", "ba")):
             return m[0], m.span()
