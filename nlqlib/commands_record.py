@@ -22,7 +22,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     add = command.add_argument
     add("--target", default="local", help="local (default) or a URL")
     add("--set", default="dev", help="question set, or a list of them (default: dev)")
-    add("--condition", help="ways to ask: baseline,contrastive,planner, or all")
+    add("--condition", help="ways to ask: baseline,contrastive,planner, all, or ablations")
     add("--again", action="store_true", help="ask anew also for what is recorded")
     add("--contract", help="one output contract (default: each of the three recorded ones)")
     add("--concurrency", type=int, default=1, help="requests in flight (default: 1)")
