@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from arm_records import arm
 from matplotlib.figure import Figure
+from retained_points import points
 
 from nlqlib import article
 from nlqlib.analysis.samples import Gpu, GpuSample, Sample
@@ -94,6 +95,11 @@ def test_without_sharing_the_same_load_needs_an_order_of_magnitude_more(
     assert apart > 10 * together
     assert unshared.value("hit_rate", "mean") == 0
     assert "With nothing shared" in page.unshared_sentence([unshared])
+
+
+def test_gauges_that_lag_are_said_to_lag_and_not_to_show_who_runs() -> None:
+    said = page.unshared_sentence(points("local", "11_kv_pressure", "unshared"))
+    assert "its gauges lag" in said and "at a time" not in said
 
 
 def test_what_an_engine_does_not_say_is_missing() -> None:

@@ -12,6 +12,7 @@ from nlqlib.analysis.kv import Blocks, InFlight, ModelShape, blocks, blocks_in, 
 from nlqlib.artifacts import Record
 from nlqlib.experiments.kv_pressure import ARTICLE_CONCURRENCY, in_flight
 from nlqlib.experiments.model_data import machine, model_shape, models
+from nlqlib.experiments.propagation_gauges import lags
 from nlqlib.experiments.study import Study
 from nlqlib.experiments.sweep import ANSWER_TOKENS
 from nlqlib.experiments.sweep_rows import Records, failures, told
@@ -203,8 +204,12 @@ def unshared_sentence(records: Records) -> str:
     if load is None or not size or not there or used is None:
         return "What nothing shared costs is not observable here: the engine does not say what it uses."
     whole = usage(blocks(load, size, sharing=False).total, there)
+    seen = (
+        f"its gauges lag and show {told(running, '.1f')} running on average, so the usage is low by as much"
+        if found and lags(found)
+        else f"only {told(running, '.1f')} run at a time, and those that still compute theirs hold a part of it"
+    )
     return (
         f"With nothing shared, the same {load.requests} in flight use {used:.1%} on average; {whole:.1%} are "
-        f"foretold when all of them have their whole prompt, but only {told(running, '.1f')} run at a time, "
-        "and those that still compute theirs hold a part of it."
+        f"foretold when all of them have their whole prompt, but {seen}."
     )
