@@ -175,7 +175,7 @@ def record(
 
 
 def _record_ablations(target: str) -> int:
-    study = Study.open("13_heldout_semantics", target=target)
+    study = Study.open("13_heldout_semantics", target=target, client="openai")  # as the page asks
     with closing(study.target):
         for path in ablation_recordings.keep(ablations.evaluated(study), study.catalog):
             print(f"recorded: {path.parent.name}/{path.name}", flush=True)

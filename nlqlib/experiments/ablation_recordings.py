@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nlqlib import paths
 from nlqlib.artifacts import Record
-from nlqlib.experiments.ablation_variants import BASE, VARIANTS, Variant, system_text
+from nlqlib.experiments.ablation_variants import AS_IS, BASE, VARIANTS, Variant, system_text
 from nlqlib.experiments.ablations import CONCURRENCY, HOW, SET, asked
 from nlqlib.experiments.recording import recorded
 from nlqlib.nlq.catalog import Catalog
@@ -21,11 +21,14 @@ from nlqlib.twin.recordings import Recording, save_recordings, slug
 
 
 def keep(records: Mapping[str, Record], catalog: Catalog, folder: Path = paths.RECORDINGS) -> list[Path]:
-    """Write what was said under every variant of `records` below `folder`; the files.
+    """Write what was said under every changed prompt of `records` below `folder`; the files.
 
-    Raises `TargetError` for an evaluation without the tokens of its answers.
+    The prompt as it is is recorded with its set already, from a run of its own: an answer to one request has
+    one recording. Raises `TargetError` for an evaluation without the tokens of its answers.
     """
-    return [_keep(records[v.name], v, catalog, folder) for v in VARIANTS if v.name in records]
+    return [
+        _keep(records[v.name], v, catalog, folder) for v in VARIANTS if v is not AS_IS and v.name in records
+    ]
 
 
 def _keep(record: Record, variant: Variant, catalog: Catalog, folder: Path) -> Path:

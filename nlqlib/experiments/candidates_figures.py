@@ -107,7 +107,7 @@ def trade_figure(
     ax.yaxis.set_major_formatter(PercentFormatter(1.0))
     plots.name_axes(ax, f"{what}{beside(found)}", "right in every field", x_unit=unit)
     ax.set_title(counted(source), loc="left")
-    if ax.get_legend_handles_labels()[0]:  # a legend: a dozen long names at the points would hide the intervals
+    if ax.get_legend_handles_labels()[0]:  # direct labels, a dozen, would hide the intervals
         ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     else:
         ax.text(

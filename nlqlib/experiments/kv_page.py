@@ -207,7 +207,7 @@ def unshared_sentence(records: Records) -> str:
     seen = (
         f"its gauges lag and show {told(running, '.1f')} running on average, so the usage is low by as much"
         if found and lags(found)
-        else f"only {told(running, '.1f')} run at a time, and those that still compute theirs hold a part of it"
+        else f"only {told(running, '.1f')} run at a time, and who still computes its own holds a part of it"
     )
     return (
         f"With nothing shared, the same {load.requests} in flight use {used:.1%} on average; {whole:.1%} are "
