@@ -20,7 +20,7 @@ export TARGET PROFILE NOTEBOOKS CLIENT REMEASURE MAX_REQUESTS MAX_TOKENS
 # The suite speaks UTF-8 whatever the locale says
 export PYTHONUTF8 := 1
 
-.PHONY: help env lab plan reproduce site check-site publish readme test engine serve record validate-twin bench lint format lock clean
+.PHONY: help env lab plan reproduce site check-site publish readme test engine serve search record validate-twin bench lint format lock clean
 
 help:  ## show the targets and the settings they take
 	@echo "nlqlib: a reproducible study of one LLM-backed service"
@@ -81,6 +81,9 @@ $(VENV)/.ray: $(READY) requirements-ray.lock
 test: $(READY) $(VENV)/.ray engine  ## all tests, the real engine among them
 	$(PY) -m pytest tests/engine
 	$(PY) -m pytest -m "not engine"
+
+search: $(READY)  ## the property tests on new random examples (`make test` draws the same ones every time)
+	HYPOTHESIS_PROFILE=search $(PY) -m pytest -m "hypothesis and not engine"
 
 engine: $(READY)  ## install vLLM in an environment of its own and fetch, verify and convert the model
 	$(PY) -m nlqlib engine

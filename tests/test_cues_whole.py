@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusal_questions import ALLOWED, NO_NUMBERS, NUMBERS_AFTER_ALL, REFUSED
-from test_cues_form import GOLDS, POLITE, QUESTIONS
+from test_cues_form import GOLDS, QUESTIONS
 
 from nlqlib.nlq.catalog import load_catalog
 from nlqlib.nlq.correction import Heard, correct
@@ -18,6 +18,15 @@ HARD = [q for q in (*REFUSED, *ALLOWED, *NO_NUMBERS, *NUMBERS_AFTER_ALL) if 0 < 
 EVERY = [*HARD, *QUESTIONS]
 PLAIN = [q for q in EVERY if not set("'\"<>{}*;’”“") & set(q) and "ystem" not in q and "gnore" not in q]
 """Without quotes, markup and orders to a model, where signs have a meaning of their own."""
+POLITE = (
+    "",
+    "Please: ",
+    "Could you please tell me: ",
+    "Hi there, ",
+    "Good morning! I would like to know: ",
+    "Kindly show me ",
+)
+AFTER = ("", ", please", ", thanks", " if you don't mind. Thank you!")
 every = st.one_of(st.sampled_from(HARD), st.sampled_from(QUESTIONS))
 plain = st.one_of(st.sampled_from([q for q in HARD if q in PLAIN]), st.sampled_from(PLAIN))
 thorough = settings(max_examples=200, deadline=None)
@@ -73,7 +82,7 @@ def test_curly_quotes_do_not_matter(question: str):
 @given(
     plain,
     st.sampled_from(POLITE),
-    st.sampled_from(["", ", please", ", thanks", " if you don't mind. Thank you!"]),
+    st.sampled_from(AFTER),
 )
 def test_politeness_does_not_matter(question: str, before: str, after: str):
     assert outcome(before + question.rstrip("?!. ") + after) == outcome(question)
@@ -85,3 +94,9 @@ def test_correcting_twice_is_correcting_once(question: str, raw: Intent | None):
     once = correct("cues", question, Heard(raw), CATALOG)
     twice = correct("cues", question, Heard(once.final), CATALOG)
     assert (twice.final, twice.refused) == (once.final, once.refused)
+
+
+@pytest.mark.parametrize("before", POLITE)
+@pytest.mark.parametrize("question", [q for q in (*REFUSED, *NO_NUMBERS) if q in set(PLAIN)])
+def test_no_politeness_gets_an_answer_where_none_is_due(question: str, before: str):
+    assert {outcome(before + question.rstrip("?!. ") + after) for after in AFTER} == {"refused"}

@@ -159,6 +159,12 @@ def _opened(text: str) -> str:
     return text[opening.end() :] if opening else text
 
 
+def led(tokens: Sequence[Token]) -> int:
+    """How many words of `tokens` only lead to what is asked (`hi there, could you please tell me …`)."""
+    match = _patterns()["led"].match(_text(tokens) + " ")
+    return match[0].count(" ") if match else 0
+
+
 def _main(tokens: Sequence[Token]) -> Clause:
     return Clause(tuple(tokens), _tells(_opened(_text(tokens))))
 

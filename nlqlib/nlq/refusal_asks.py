@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from nlqlib.nlq.catalog import Catalog
-from nlqlib.nlq.cue_clauses import clauses
+from nlqlib.nlq.cue_clauses import clauses, led
 from nlqlib.nlq.cue_tags import Item, tagged
 from nlqlib.nlq.cue_text import Token
 from nlqlib.nlq.intent import Intent
@@ -54,21 +54,23 @@ def no_numbers(words: Sequence[Token], intent: Intent | None, catalog: Catalog) 
 
 def _asked(words: Sequence[Token]) -> tuple[Ask, int] | None:
     """The first such request in one clause, and the word that it begins with."""
-    text = " ".join(word.text for word in words)
     matches = [
-        (m, kind) for kind, known in asks().items() for pattern in known if (m := pattern.search(text))
+        (begin + text[: m.start()].count(" "), len(m[0].split()), kind)
+        for begin in sorted({0, led(words)})
+        for text in [" ".join(word.text for word in words[begin:])]
+        for kind, known in asks().items()
+        for pattern in known
+        if (m := pattern.search(text))
     ]
     if not matches:
         return None
-    match, kind = min(matches, key=lambda found: found[0].start())
-    first = text[: match.start()].count(" ")
-    last = first + len(match[0].split()) - 1
-    return Ask(kind, (words[first].start, words[last].end)), first
+    first, length, kind = min(matches, key=lambda found: found[0])
+    return Ask(kind, (words[first].start, words[first + length - 1].end)), first
 
 
 def _asks_numbers(words: Sequence[Token], catalog: Catalog) -> bool:
     """Do they name a metric, other than as what is spoken of (`for revenue, why …`)?"""
-    items = tagged(words, catalog)
+    items = tagged(words[led(words) :], catalog)
     spoken = len(items) > 1 and items[0].code == "f" and items[0].start == 0
     return any(item.code in "MX=" for item in items[2 if spoken else 0 :])
 
