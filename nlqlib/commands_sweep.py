@@ -4,6 +4,7 @@ As a table, JSON, and artifacts; see `commands_sweep_open` for the open loop.
 """
 
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -18,12 +19,14 @@ from nlqlib.artifacts import Record, Store
 from nlqlib.commands import InputError
 from nlqlib.commands_sweep_arguments import CLOSED
 from nlqlib.commands_sweep_open import Options
+from nlqlib.experiments import sweep_limits
 from nlqlib.experiments.study import Study
 from nlqlib.experiments.sweep import Level, levels, measure_level
 from nlqlib.experiments.sweep_open import OpenLoad, measure_open
 from nlqlib.experiments.sweep_rows import broken, failures, rows, told
 from nlqlib.experiments.sweep_workers import SharedLevel, measure_shared, shared
 from nlqlib.load.closed_loop import LoadError
+from nlqlib.plan import LimitError
 from nlqlib.records import Json
 from nlqlib.serving.target import open_target
 
@@ -64,9 +67,20 @@ def run(
         opened = stack.enter_context(closing(open_target(target, progress=_tell)))
         root = Path(out) if out else Path(stack.enter_context(tempfile.TemporaryDirectory()))
         study = Study(NOTEBOOK, opened, opened.profile, "wire", Store(root))
-        found = _measured(study, _wanted(study, chosen, asked))
+        wanted = _wanted(study, chosen, asked)
+        _limited(study, wanted)
+        found = _measured(study, wanted)
         _show(found, study, out, as_json)
     return _status(found)
+
+
+def _limited(study: Study, wanted: Sequence[Level | OpenLoad]) -> None:
+    """Say what will be sent. Raises `InputError` where that is more than is allowed."""
+    try:
+        sweep_limits.check(study, wanted, os.environ)
+    except LimitError as error:
+        raise InputError(str(error)) from error
+    _tell(sweep_limits.planned(study, wanted))
 
 
 def _wanted(study: Study, chosen: Sequence[int], asked: Options) -> Sequence[Level | OpenLoad]:

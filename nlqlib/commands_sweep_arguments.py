@@ -7,7 +7,9 @@ DESCRIPTION = """Throughput and latency of a load: a closed loop at each concurr
 
 A closed loop keeps N requests in flight (--concurrency), from one process or from several (--workers). An
 open loop sends when the plan says so, answered or not: at a rate (--rate, --arrivals) or at the times of a
-file (--trace); its latency is counted from the planned start as well."""
+file (--trace); its latency is counted from the planned start as well.
+
+MAX_REQUESTS and MAX_TOKENS are hard limits: a sweep beyond them is refused before anything is sent."""
 EXAMPLE = """example: python -m nlqlib sweep --target twin --concurrency 1,8
 prints
   target twin (times modelled); answers synthetic; closed loop on a warm prefix

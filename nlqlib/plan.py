@@ -79,6 +79,16 @@ def check_limits(plans: Mapping[str, Plan | None], max_requests: int | None, max
             )
 
 
+def limit_of(name: str, environment: Mapping[str, str]) -> int | None:
+    """The hard limit called `name`; `None` where there is none. Raises `LimitError` for no number."""
+    told = environment.get(name, "").replace("_", "").replace(",", "")
+    if not told:
+        return None
+    if not told.isdecimal():
+        raise LimitError(f"{name} takes a whole number, not {environment[name]!r}")
+    return int(told)
+
+
 def plan_rows(plans: Mapping[str, Plan | None]) -> list[list[str]]:
     """Table rows: notebook, requests, prompt tokens, output tokens, duration; a total at the end."""
     rows = [[name, *_cells(plan)] for name, plan in plans.items()]

@@ -18,6 +18,7 @@ from IPython.core.getipython import get_ipython
 from IPython.display import display
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import PercentFormatter
 from PIL import Image
 
@@ -31,6 +32,8 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#0
 MARKERS = ("o", "s", "^", "v", "P", "X", "*")
 GREY = "#595959"  # 7:1 on white
 ARTICLE_LABEL = "article"
+HALO = [withStroke(linewidth=3.4, foreground="white")]
+"""Around an interval, which would vanish on a dark bar."""
 NOTE_ID = "target-note"
 DPI = 144  # twice the CSS pixel grid of 72, so that figures are sharp on dense screens
 CSS_PX_PER_IN = 96
@@ -171,8 +174,10 @@ def _share_panel(ax: Axes, frame: pd.DataFrame, labels: Sequence[str], by: str) 
             continue
         ax.barh(at, share, height=0.55, color=PALETTE[at % len(PALETTE)], alpha=0.85)
         if pd.notna(low) and pd.notna(high):
-            ax.hlines(at, low, high, color="black", lw=1.6, clip_on=False)
-            ax.vlines([low, high], at - 0.11, at + 0.11, color="black", lw=1.6, clip_on=False)
+            ax.hlines(at, low, high, color="black", lw=1.6, clip_on=False, path_effects=HALO)
+            ax.vlines(
+                [low, high], at - 0.11, at + 0.11, color="black", lw=1.6, clip_on=False, path_effects=HALO
+            )
         text = f"{share:.0%}" + (f"\nn = {n:.0f}" if pd.notna(n) else "")
         ax.text(1.06, at, text, va="center", fontsize=9.5, linespacing=1.1)
         article_points(ax, [row.get("article")], [at], label=ARTICLE_LABEL if at == 0 else None)

@@ -162,7 +162,7 @@ def toctrees(pages: Sequence[str]) -> str:
 def _sphinx(source: Path, work: Path) -> list[str]:
     """Build `source` into `work`/html in a process of its own; its warnings and errors, one per entry."""
     shutil.rmtree(work, ignore_errors=True)
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-E", "-b", "html"]
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-E", "-j", "auto", "-b", "html"]
     command += ["-d", str(work / "doctrees"), str(source), str(work / "html")]
     env = {**os.environ, "PYTHONUTF8": "1", "NO_COLOR": "1"}
     ran = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", env=env, check=False)

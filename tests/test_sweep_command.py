@@ -71,3 +71,31 @@ def test_broken_rules_and_failures_are_named_and_no_success(capsys: pytest.Captu
     assert "concurrency 8: failed: 2 timeout" in told
     assert "concurrency 16: broken: foreign traffic" in told
     assert table(found)["validity"].tolist() == ["held", "foreign traffic"]
+
+
+@pytest.mark.parametrize(
+    ("more", "sent"),
+    [(["--concurrency", "1,2"], 48), (["--rate", "2"], 24)],
+    ids=["closed", "open"],
+)
+def test_a_sweep_beyond_a_hard_limit_sends_nothing(
+    more: list[str],
+    sent: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    args = ["sweep", "--target", "twin", "--requests", "12", "--out", str(tmp_path), *more]
+    monkeypatch.setenv("MAX_REQUESTS", str(sent - 1))
+    assert main(args) == 2
+    assert f"may need {sent} but MAX_REQUESTS allows {sent - 1}" in capsys.readouterr().err
+    assert not list(tmp_path.rglob("*.json"))
+    monkeypatch.setenv("MAX_REQUESTS", str(sent))
+    monkeypatch.setenv("MAX_TOKENS", "1000")
+    assert main(args) == 2
+    assert "but MAX_TOKENS allows 1,000" in capsys.readouterr().err
+    monkeypatch.delenv("MAX_TOKENS")
+    assert main(args) == 0
+    assert f"{sent} requests in" in capsys.readouterr().err
+    assert main(args) == 0, "what is retained is not sent again"
+    assert ": 0 requests in" in capsys.readouterr().err

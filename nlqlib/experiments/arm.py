@@ -4,7 +4,6 @@ What a level of a sweep is, and besides: the terms of its latency with their clo
 the first token where it streams, KV usage through the run, the GPUs, and the engine's estimates of its work.
 """
 
-import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, nullcontext
@@ -86,14 +85,7 @@ def points(study: Study, wanted: Iterable[Arm]) -> list[tuple[Study, Spec]]:
 def _record(study: Study, wanted: Arm) -> Record:
     there = at(study, wanted)
     with closing(there.target) if wanted.limited else nullcontext():
-        return there.point(spec(wanted), lambda: _measured(there, wanted))
-
-
-def _measured(study: Study, wanted: Arm) -> Measured:
-    """Measure now. The wall clock only says when, to tell runs apart that overlapped."""
-    began = time.time()
-    found = study.run(_measure(study, wanted))
-    return found if study.target.kind == "twin" else replace(found, interval_s=(began, time.time()))
+        return there.point(spec(wanted), lambda: there.measured(_measure(there, wanted)))
 
 
 async def _measure(study: Study, wanted: Arm) -> Measured:

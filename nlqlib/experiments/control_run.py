@@ -4,7 +4,6 @@ Besides what an arm keeps: how much of the prompts the server found cached, how 
 and, where a long prompt comes in between, the longest gap that it tears into the answers in progress.
 """
 
-import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -62,14 +61,7 @@ def spec(trial: Trial) -> Spec:
 def measure(study: Study, trial: Trial) -> Record:
     """The run on `study`, whose target has its settings already: retained, or measured now."""
     planned = spec(trial)
-    return study.point(planned, lambda: _measured(study, trial))
-
-
-def _measured(study: Study, trial: Trial) -> Measured:
-    """Measure now. The wall clock only says when, to tell runs apart that overlapped."""
-    began = time.time()
-    found = study.run(_measure(study, trial))
-    return found if study.target.kind == "twin" else replace(found, interval_s=(began, time.time()))
+    return study.point(planned, lambda: study.measured(_measure(study, trial)))
 
 
 async def _measure(study: Study, trial: Trial) -> Measured:

@@ -187,44 +187,29 @@ def level_spec(study: Study, plan: Plan, concurrency: int, repeat: int = 0) -> S
 
 
 def _level(study: Study, plan: Plan, concurrency: int, sent: int, repeat: int) -> Record:
-    asked = requests_of(study, plan)
+    asked = tuple(requests_of(study, plan))
+    load = Offer(asked, asked[:sent], concurrency, sent, min(plan.workers, concurrency))
     spec = level_spec(study, plan, concurrency, repeat)
-    return study.point(spec, lambda: _measured(study, plan, concurrency, sent, asked[:sent], asked))
+    return study.point(spec, lambda: _measured(study, plan, load))
 
 
-def _measured(
-    study: Study,
-    plan: Plan,
-    concurrency: int,
-    sent: int,
-    warming: Sequence[ChatRequest],
-    asked: Sequence[ChatRequest],
-) -> Measured:
-    """Measure now; the wall clock only says when."""
+def _measured(study: Study, plan: Plan, load: Offer) -> Measured:
+    if plan.workers == 1:
+        return study.measured(_measure(study, plan.pool, load))
     began = time.time()
-    if plan.workers > 1:
-        load = Offer(tuple(asked), tuple(warming), concurrency, sent, min(plan.workers, concurrency))
-        server, run, before, after = offer_by_workers(study, load)
-        found = replace(_level_of(study, run, before, after), server=server)
-    else:
-        found = study.run(_measure(study, plan, concurrency, sent, warming, asked))
-    return replace(found, interval_s=(began, time.time())) if study.target.kind != "twin" else found
+    server, run, before, after = offer_by_workers(study, load)
+    found = _level_of(study, run, before, after)
+    return replace(found, server=server, interval_s=(began, time.time()))
 
 
-async def _measure(
-    study: Study,
-    plan: Plan,
-    concurrency: int,
-    sent: int,
-    warming: Sequence[ChatRequest],
-    asked: Sequence[ChatRequest],
-) -> Measured:
+async def _measure(study: Study, pool: int | None, load: Offer) -> Measured:
     server = await identify(study.target)
-    async with _session(study, plan.pool) as (client, reader):
-        await warm(client, warming)
+    async with _session(study, pool) as (client, reader):
+        await warm(client, load.warming)
         before = await settled(reader)
         sampler = Sampler(reader.sample) if reader else None
-        run = await closed_loop(client, cycled(list(asked)), concurrency, sent, sampler=sampler)
+        asked = cycled(load.asked)
+        run = await closed_loop(client, asked, load.concurrency, load.requests, sampler=sampler)
         after = await settled(reader)
     return replace(_level_of(study, run, before, after), server=server)
 

@@ -7,7 +7,7 @@ from nlqlib.experiments import staircase
 from nlqlib.experiments.diagnose import Plan, level_spec, requests_of, variant
 from nlqlib.experiments.plans import duration_s
 from nlqlib.experiments.study import Spec, Study
-from nlqlib.plan import LimitError, duration
+from nlqlib.plan import LimitError, duration, limit_of
 from nlqlib.records import ChatRequest
 from nlqlib.tokens import count_chat
 
@@ -83,18 +83,9 @@ def _missing(study: Study, plan: Plan) -> list[Spec]:
 def check(study: Study, plan: Plan, processes: int, environment: Mapping[str, str]) -> None:
     """Raise `LimitError` where the environment's limits do not allow the plan, or are no numbers."""
     for name, count in (("MAX_REQUESTS", sends), ("MAX_TOKENS", most_tokens)):
-        limit = _limit(name, environment)
+        limit = limit_of(name, environment)
         if limit is not None and (wanted := count(study, plan, processes)) > limit:
             raise LimitError(
                 f"the diagnosis may need {wanted:,} but {name} allows {limit:,}: raise it, or give fewer "
                 "levels with --concurrency, fewer --requests or --repeats 0; nothing was sent"
             )
-
-
-def _limit(name: str, environment: Mapping[str, str]) -> int | None:
-    told = environment.get(name, "").replace("_", "").replace(",", "")
-    if not told:
-        return None
-    if not told.isdecimal():
-        raise LimitError(f"{name} takes a whole number, not {environment[name]!r}")
-    return int(told)

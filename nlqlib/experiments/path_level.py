@@ -5,7 +5,6 @@ gateway's own page, the engine's gauges through the run, and one whole scrape in
 """
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
@@ -108,7 +107,7 @@ def spec(level: PathLevel) -> Spec:
 def measure(study: Study, level: PathLevel) -> Record:
     """One level, retained already or measured now."""
     there = at(study, level)
-    return there.point(spec(level), lambda: _measured(there, level))
+    return there.point(spec(level), lambda: there.measured(_measure(there, level)))
 
 
 def retained(study: Study, level: PathLevel) -> Record | None:
@@ -123,13 +122,6 @@ def counted(study: Study, level: PathLevel, bar: Progress) -> Record:
     found = measure(study, level)
     bar.advance(f"{level.concurrency} {level.cell}".rstrip())
     return found
-
-
-def _measured(study: Study, level: PathLevel) -> Measured:
-    """Measure now. The wall clock only says when, to tell runs apart that overlapped."""
-    began = time.time()
-    found = study.run(_measure(study, level))
-    return replace(found, interval_s=(began, time.time())) if study.target.kind != "twin" else found
 
 
 async def _measure(study: Study, level: PathLevel) -> Measured:

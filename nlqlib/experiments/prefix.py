@@ -5,11 +5,9 @@ window; on the twin its engine is fresh besides, and where the cache can be empt
 cold cell. What the cache must find is planned from token ids before anything is sent.
 """
 
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 
 import httpx2
 
@@ -113,10 +111,14 @@ def measure(study: Study, n: int = 0, seed: int = 0, scenarios: Sequence[str] = 
     with progress(len(wanted), "scenario") as bar:
         found = []
         for cell in wanted:
-            there = at(study, cell)
-            found.append(there.point(spec(study, cell), partial(_measured, there, cell)))
+            found.append(_record(study, cell))
             bar.advance(cell.scenario)
         return found
+
+
+def _record(study: Study, cell: Cell) -> Record:
+    there = at(study, cell)
+    return there.point(spec(study, cell), lambda: there.measured(_measure(there, cell)))
 
 
 def points(study: Study, params: Json) -> list[tuple[Study, Spec]]:
@@ -165,13 +167,6 @@ def _about_s(study: Study, cell: Cell, warming: int) -> float:
 
 
 # ---- measuring -------------------------------------------------------------------------------------------
-
-
-def _measured(study: Study, cell: Cell) -> Measured:
-    """Measure now. The wall clock only says when, to tell runs apart that overlapped."""
-    began = time.time()
-    found = study.run(_measure(study, cell))
-    return found if study.target.kind == "twin" else replace(found, interval_s=(began, time.time()))
 
 
 async def _measure(study: Study, cell: Cell) -> Measured:

@@ -1,8 +1,9 @@
 """A notebook's own view of the suite: its target, its client, and the points it retains."""
 
 import os
+import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 import pandas as pd
@@ -67,6 +68,15 @@ class Study:
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """The result of `coroutine` on the target's loop."""
         return self.target.run(coroutine)
+
+    def measured(self, coroutine: Coroutine[Any, Any, Measured]) -> Measured:
+        """What `coroutine` measured on the target's loop, with when it did (Unix s) on a real one.
+
+        The wall clock only says when, to tell runs apart that overlapped.
+        """
+        began = time.time()
+        found = self.run(coroutine)
+        return found if self.target.kind == "twin" else replace(found, interval_s=(began, time.time()))
 
     def key(self, spec: "Spec") -> PointKey:
         """The identity of the point `spec` on this target."""

@@ -6,7 +6,6 @@ scrapes the server, offers `requests` requests with `concurrency` in flight, and
 
 import asyncio
 import random
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
@@ -130,15 +129,7 @@ def _counted(study: Study, level: Level, advance: Callable[[str], None]) -> Reco
 def measure_level(study: Study, level: Level) -> Record:
     """One level, retained already or measured now."""
     there = at(study, level)
-    return there.point(level_spec(level), lambda: _measured(there, level))
-
-
-def _measured(study: Study, level: Level) -> Measured:
-    """Measure now. The wall clock only says when, to tell runs apart that overlapped."""
-    began = time.time()
-    found = study.run(_measure(study, level))
-    real = study.target.kind != "twin"
-    return replace(found, interval_s=(began, time.time())) if real else found
+    return there.point(level_spec(level), lambda: there.measured(_measure(there, level)))
 
 
 async def _measure(study: Study, level: Level) -> Measured:

@@ -5,7 +5,6 @@ by coming late would be missing from the second (coordinated omission).
 """
 
 import hashlib
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
@@ -118,11 +117,11 @@ def as_offered(study: Study, load: OpenLoad) -> OpenLoad:
 
 def measure_open(study: Study, load: OpenLoad) -> Record:
     """One load, retained already or measured now. Raises `LoadError` as the open loop does."""
-    there = at(study, _level(load))
-    return there.point(open_spec(load), lambda: _measured(there, load))
+    there = at(study, as_level(load))
+    return there.point(open_spec(load), lambda: there.measured(_measure(there, load)))
 
 
-def _level(load: OpenLoad) -> Level:
+def as_level(load: OpenLoad) -> Level:
     """A level that asks for the same answers."""
     n = len(load.times_s)
     return Level(load.sweep, 1, n, load.repeat, load.seed, load.words, load.output_tokens)
@@ -138,16 +137,10 @@ def open_spec(load: OpenLoad) -> Spec:
     return Spec(load.point, told, MODULES, workload, requests=sent, about_s=load.times_s[-1])
 
 
-def _measured(study: Study, load: OpenLoad) -> Measured:
-    began = time.time()
-    found = study.run(_measure(study, load))
-    return replace(found, interval_s=(began, time.time())) if study.target.kind != "twin" else found
-
-
 async def _measure(study: Study, load: OpenLoad) -> Measured:
     server = await identify(study.target)
     async with session(study.target, study.client) as (client, reader):
-        asked = offered(study, _level(load))
+        asked = offered(study, as_level(load))
         await warm(client, asked[: len(load.times_s)])
         before = await settled(reader)
         sampler = Sampler(reader.sample) if reader else None

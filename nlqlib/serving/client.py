@@ -10,7 +10,6 @@ from typing import Literal, Protocol
 from nlqlib.records import ChatRequest, Completion
 from nlqlib.serving.endpoint import Endpoint, EndpointError, warn_of_proxy
 from nlqlib.serving.inprocess import App
-from nlqlib.serving.openai_client import OpenAIClient
 from nlqlib.serving.reply import ClientStats
 from nlqlib.serving.wire import WireClient
 
@@ -55,7 +54,10 @@ def make_client(
     """
     if kind not in ("wire", "openai"):
         raise EndpointError(f"unknown client {kind!r}: use wire or openai")
-    make = WireClient if kind == "wire" else OpenAIClient
     if app is None:
         warn_of_proxy(endpoint.address)
-    return make(endpoint, app, clock, ceiling)
+    if kind == "wire":
+        return WireClient(endpoint, app, clock, ceiling)
+    from nlqlib.serving.openai_client import OpenAIClient  # its library takes a second to import
+
+    return OpenAIClient(endpoint, app, clock, ceiling)
