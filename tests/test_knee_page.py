@@ -166,6 +166,23 @@ def test_policies_choose_what_the_article_reads_off_its_curve() -> None:
     assert told == ["none meets it", 16, 24, 32, 32, "none meets it"]
 
 
+def test_a_careful_policy_judges_by_the_interval_that_the_figures_draw() -> None:
+    """Three repeats of 4.2, 4.5 and 4.8 s: t interval up to 5.25 s, though no answer took 5."""
+    told = enumerate((4.2, 4.5, 4.8))
+    wide = [level(16, 4.0, p95, sweep="repeated", repeat=r, x_window=4.0) for r, p95 in told]
+    [point] = operating_page.operating_points(wide, 1.0)
+    assert point.p95_s == pytest.approx(4.5)
+    assert point.p95_high_s == pytest.approx(4.5 + 4.303 * 0.3 / 3**0.5, abs=0.01)
+    assert [c.point is None for c in operating_page.choices(wide, [5.0], 1.0)] == [False, False, True]
+
+
+def test_one_throughput_serves_all_levels_of_a_policy() -> None:
+    some = [level(1, 0.30, x_window=0.31), level(8, 2.2, x_window=2.3), level(32, 6.0)]
+    assert [p.throughput for p in operating_page.operating_points(some, 1.0)] == [0.30, 2.2, 6.0]
+    assert "window at 32 in flight is too short" in operating_page.throughput_used(some)
+    assert [p.throughput for p in operating_page.operating_points(some[:2], 1.0)] == [0.31, 2.3]
+
+
 def test_the_cautious_policy_needs_an_interval() -> None:
     last = operating_page.choices(dense(), [5.0], 1.0)[-1]
     assert last.point is None

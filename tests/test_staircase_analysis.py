@@ -58,6 +58,33 @@ def test_differing_answers_alone_are_no_staircase() -> None:
     assert staircase(released(site, 8), SERVICE).verdict == "parallel"
 
 
+LENGTHS = (75, 78, 94, 98, 116, 116, 193, 254)
+"""Output tokens of eight answers of one real run."""
+
+
+def answered(at_once: int, lengths: tuple[int, ...] = LENGTHS, told: bool = True) -> Staircase:
+    """Answers of `lengths` at 28 ms per token from a server that takes `at_once` at a time, in order."""
+    free, out = [0.0] * at_once, []
+    for n in lengths:
+        free[free.index(min(free))] = end_s = min(free) + 0.028 * n
+        out.append(ProcessTimes(0.0, 0.0, end_s, n if told else None))
+    return staircase(out, 0.028 * 115)
+
+
+def test_answers_of_very_different_lengths_that_run_together_are_parallel() -> None:
+    found = answered(8)
+    assert found.verdict == "parallel" and "lengths differ 3.4 times" in found.reason
+    assert answered(8, told=False).verdict == "limited", "what it would say without the lengths"
+
+
+def test_different_lengths_do_not_hide_that_one_is_served_at_once_and_no_other_step_is_read_off() -> None:
+    assert answered(1).verdict in ("serial", "refused")
+    for limit in (2, 4):
+        found = answered(limit)
+        assert found.verdict == "refused" and "answers of one length" in found.reason
+    assert answered(2, (115,) * 8).verdict == "limited"
+
+
 def test_an_engine_that_slows_all_of_them_alike_is_parallel_and_says_how_slow() -> None:
     site = Site(lambda: Shared(constant(SERVICE), lambda m: m), network_s=0.0)
     found = staircase(released(site, 8), SERVICE)

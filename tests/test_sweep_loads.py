@@ -56,6 +56,23 @@ def test_poisson_arrivals_follow_from_the_seed_and_several_rates_make_several_po
     assert [p["params"]["arrivals"] for p in first] == ["poisson", "poisson"]
 
 
+def test_a_rate_beyond_capacity_is_said_to_pile_up_and_one_below_is_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The twin serves about 7 req/s: at 12 its latencies tell how long the load lasted, nothing else."""
+    name = "growth in flight over the second half / its chance (sd)"
+    found = {}
+    for rate, status in (("4", 0), ("12", 1)):
+        args = ["sweep", "--target", "twin", "--requests", "150", "--rate", rate, "--json"]
+        assert main(args) == status
+        shown = capsys.readouterr()
+        [point] = json.loads(shown.out)
+        found[rate] = next(r for r in point["validity"] if r["rule"] == name)
+    assert f"broken: {name}" in shown.err
+    assert found["4"]["ok"] is True and abs(found["4"]["value"]) < 2
+    assert found["12"]["ok"] is False and found["12"]["value"] > 3
+
+
 def test_gamma_arrivals_take_a_coefficient_of_variation(capsys: pytest.CaptureFixture[str]) -> None:
     [point] = told(capsys, *OPEN, "--rate", "2", "--arrivals", "gamma", "--cv", "3")
     assert (point["params"]["arrivals"], point["params"]["cv"]) == ("gamma", 3.0)

@@ -17,7 +17,9 @@ MIN_PROCESSES = 4
 MAX_SKEW_SHARE = 0.25
 """Releases further apart than this share of the service time draw a staircase of their own."""
 TOGETHER = 1.6
-"""All finished together when the last took at most this many times the first: answers differ in length."""
+"""All finished together when the last took at most this many times the first, as a whole or by the token."""
+ALIKE = 1.3
+"""Answers whose lengths differ by at most this factor draw no steps of their own."""
 SERIAL_SLOPE = Interval(0.75, 1.33)
 """Slope in service times of one at a time; the next possible, two at a time, has 0.5."""
 SERIAL_R2 = 0.9
@@ -39,6 +41,8 @@ class ProcessTimes:
     """When it sent its request."""
     end_s: float | None
     """When the answer was complete; `None`: it failed."""
+    tokens: int | None = None
+    """Output tokens of the answer; `None`: not told."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,7 @@ def staircase(processes: Sequence[ProcessTimes], service_s: float | None = None)
         skew_s=skew,
         skew_share=skew / alone,
     )
-    return _judged(found, fit, skew / alone)
+    return _judged(found, fit, [(p.tokens, p.end_s - p.start_s) for p in processes if p.end_s is not None])
 
 
 def _check(processes: Sequence[ProcessTimes], service_s: float | None) -> None:
@@ -134,26 +138,45 @@ def _unfit(processes: Sequence[ProcessTimes], answered: int) -> str | None:
     return None
 
 
-def _judged(found: Staircase, fit: Line, skew_share: float) -> Staircase:
-    assert found.service_s is not None
+def _judged(found: Staircase, fit: Line, answers: Sequence[tuple[int | None, float]]) -> Staircase:
+    """The verdict; `answers`: output tokens and seconds of each, in any order."""
+    assert found.service_s is not None and found.skew_share is not None
     times, slope, r2 = found.completions_s, fit.slope / found.service_s, fit.r2 or 0.0
     late = times[0] / found.service_s
     shape = f"slope {slope:.2f} service times per completion, R² {r2:.2f}"
-    if skew_share > MAX_SKEW_SHARE:
-        why = f"the starts lie {skew_share:.0%} of a service time apart ({MAX_SKEW_SHARE:.0%} is allowed)"
+    if found.skew_share > MAX_SKEW_SHARE:
+        apart = f"{found.skew_share:.0%} of a service time apart ({MAX_SKEW_SHARE:.0%} is allowed)"
+        why = f"the starts lie {apart}"
         return replace(found, reason=f"{why}: ask for longer answers, or start fewer processes")
     if times[-1] <= TOGETHER * times[0]:
         slower = f", each {late:.1f} times as slow as alone" if late > TOGETHER else ""
         return replace(found, verdict="parallel", reason=f"all {found.k} end together{slower} ({shape})")
+    unlike, uneven = _spreads(answers)
+    if unlike > ALIKE and uneven <= TOGETHER:
+        why = f"each of the {found.k} took as long as its length asks for"
+        lengths = f"lengths differ {unlike:.1f} times, seconds per token {uneven:.1f} times"
+        return replace(found, verdict="parallel", reason=f"{why}: {lengths} ({shape})")
     if late > SHARED:
         why = f"even the first answer took {late:.1f} service times ({shape})"
         return replace(found, reason=f"{why}: all shared the server, or others used it; repeat it when idle")
     if SERIAL_SLOPE.low <= slope <= SERIAL_SLOPE.high and r2 >= SERIAL_R2:
         return replace(found, verdict="serial", reason=f"one after another ({shape})", admitted=1)
+    if unlike > ALIKE:
+        why = f"the answers' lengths differ {unlike:.1f} times, which draws steps of its own ({shape})"
+        return replace(found, reason=f"{why}: repeat it with answers of one length")
     if slope < SERIAL_SLOPE.low and r2 >= STEPS_R2:
         k = _at_once(times)
         return replace(found, verdict="limited", reason=f"steps of about {k} ({shape})", admitted=k)
     return replace(found, reason=f"neither together nor in steps ({shape}): repeat it on the idle endpoint")
+
+
+def _spreads(answers: Sequence[tuple[int | None, float]]) -> tuple[float, float]:
+    """Largest over smallest length, and the same of seconds per token; 1 where some length is not told."""
+    known = [(tokens, seconds) for tokens, seconds in answers if tokens]
+    if len(known) < len(answers):
+        return 1.0, 1.0
+    lengths, rates = [n for n, _ in known], [seconds / n for n, seconds in known]
+    return max(lengths) / min(lengths), max(rates) / min(rates)
 
 
 def _at_once(times: Sequence[float]) -> int:

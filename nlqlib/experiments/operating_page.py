@@ -16,7 +16,7 @@ from nlqlib.analysis.stats import Interval, percentile_estimate
 from nlqlib.experiments.captions import kinds, named
 from nlqlib.experiments.study import Study
 from nlqlib.experiments.sweep_page import article_shown, draw_article
-from nlqlib.experiments.sweep_rows import Place, Records, by_concurrency, latencies, places, rows, told, x1
+from nlqlib.experiments.sweep_rows import Place, Records, by_concurrency, latencies, places, told, x1
 
 EFFICIENCY = (*(f"dense.efficiency.{n}" for n in (1, 8, 16, 18, 24, 32)),)
 REPEATED_EFFICIENCY = (*(f"repeated.efficiency.{n}" for n in (12, 16, 20, 24)),)
@@ -117,22 +117,33 @@ def efficiency_alt(records: Records, study: Study, price_per_hour: float) -> str
 
 
 def operating_points(records: Records, price_per_hour: float) -> list[OperatingPoint]:
-    """Each concurrency as a policy sees it: steady throughput where there is one, p95 with its interval.
+    """Each concurrency as a policy sees it: one throughput for all of them, and p95 with its upper end.
 
-    The interval of p95 is a bootstrap over the good answers of all repeats.
+    The throughput is the steady one where every level has it, else that of whole runs (`steady_everywhere`).
+    The upper end of p95 is that of the t interval over repeats, as the figures draw it, and from fewer than
+    three repeats that of a bootstrap over their good answers.
     """
-    repeats = by_concurrency(records)
+    repeats, steady = by_concurrency(records), steady_everywhere(records)
     return [
         OperatingPoint(
             p.concurrency,
-            p.x,
+            x := p.x_window if steady else p.x_run,
             p.p95_s,
-            _high(percentile_estimate(latencies(repeats[p.concurrency]), 95, seed=0).interval),
-            cost_per_1000(p.x, price_per_hour),
+            _high(p.p95_interval or _pooled(repeats[p.concurrency])),
+            cost_per_1000(x, price_per_hour),
             p.valid,
         )
         for p in places(records)
     ]
+
+
+def steady_everywhere(records: Records) -> bool:
+    """Has every level a window long enough for a steady throughput?"""
+    return all(p.x_window is not None for p in places(records))
+
+
+def _pooled(repeats: Records) -> Interval | None:
+    return percentile_estimate(latencies(repeats), 95, seed=0).interval
 
 
 def _high(interval: Interval | None) -> float | None:
@@ -186,7 +197,8 @@ def chosen(found: Sequence[Choice], name: str) -> float | None:
 
 
 def throughput_used(records: Records) -> str:
-    """Which throughput the policies judged: steady, or whole runs where the window is too short."""
-    table = rows(records)
-    steady = len(table) and table["x_window"].notna().all()
-    return "steady throughput" if steady else "steady throughput where there is one, else whole runs"
+    """Which throughput the policies judged: steady, or that of whole runs where some window is too short."""
+    if steady_everywhere(records):
+        return "steady throughput"
+    short = ", ".join(str(p.concurrency) for p in places(records) if p.x_window is None)
+    return f"throughput of whole runs (the window at {short} in flight is too short for a steady one)"

@@ -196,4 +196,5 @@ def staircases(record: Record) -> dict[str, Staircase]:
 
 
 def _times(row: Json) -> ProcessTimes:
-    return ProcessTimes(row["woken_s"], row["start_s"], row["end_s"] if row["outcome"] == "ok" else None)
+    end_s = row["end_s"] if row["outcome"] == "ok" else None
+    return ProcessTimes(row["woken_s"], row["start_s"], end_s, row["output_tokens"])

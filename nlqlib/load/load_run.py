@@ -3,10 +3,11 @@
 Pure. Times of a `LoadRun` are seconds since its own start, so that runs can be compared and kept.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from nlqlib.analysis.latency import in_flight_rule, window_rule
+from nlqlib.analysis.latency import in_flight_rule, mean_in_flight, spans, window_rule
 from nlqlib.analysis.samples import Sample
 from nlqlib.analysis.stats import Interval
 from nlqlib.load.health import ClientHealth
@@ -14,6 +15,10 @@ from nlqlib.records import COMPLETED, Completion, Rule
 
 MAX_FAILED = 0.01
 """Share of failed requests above which the latencies are those of survivors."""
+MIN_ARRIVALS = 20
+"""Of an open loop, below which nothing is said about its backlog."""
+MAX_GROWTH_SD = 3.0
+"""Growth of the number in flight that chance still explains, in standard deviations."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,8 @@ class LoadRun:
         """Was the run what it was meant to be? In flight, window, failures, and the client's health."""
         failed = failed_rule(self.completions)
         if self.concurrency is None:
-            return (failed, *self.health.rules(max(1, self.health.peak_in_flight)))
+            peak = max(1, self.health.peak_in_flight)
+            return (backlog_rule(self.completions), failed, *self.health.rules(peak))
         everything = self.lead_in + self.completions
         return (
             in_flight_rule(everything, self.concurrency, self.window),
@@ -55,6 +61,23 @@ def failed_rule(completions: Sequence[Completion]) -> Rule:
     return Rule(
         "failed requests / requests", share, MAX_FAILED, None if share is None else share <= MAX_FAILED
     )
+
+
+def backlog_rule(completions: Sequence[Completion]) -> Rule:
+    """An open loop beyond capacity piles up requests: its latencies tell how long it lasted, nothing else.
+
+    Compared are the numbers in flight at half of the plan and at its last arrival, in standard deviations of
+    the difference of two counts as large as the mean in flight. Unknown below 20 requests.
+    """
+    name = "growth in flight over the second half / its chance (sd)"
+    rows = spans(completions)
+    first, last = (float(rows[0, 0]), float(rows[-1, 0])) if len(rows) else (0.0, 0.0)
+    mean = mean_in_flight(rows, Interval(first, last)) if last > first else None
+    if len(rows) < MIN_ARRIVALS or not mean:
+        return Rule(name, None, MAX_GROWTH_SD, None)
+    half, end = (int(((rows[:, 0] <= t) & (rows[:, 1] > t)).sum()) for t in ((first + last) / 2, last))
+    value = (end - half) / math.sqrt(2 * mean)
+    return Rule(name, value, MAX_GROWTH_SD, value <= MAX_GROWTH_SD)
 
 
 def since(completions: Iterable[Completion], origin_s: float) -> tuple[Completion, ...]:

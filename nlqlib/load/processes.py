@@ -45,7 +45,7 @@ class Release:
     def times(self) -> tuple[ProcessTimes, ...]:
         """What `analysis.staircase.staircase` judges; a failed request has no end."""
         return tuple(
-            ProcessTimes(woken, c.start_s, c.end_s if c.ok else None)
+            ProcessTimes(woken, c.start_s, c.end_s if c.ok else None, c.output_tokens)
             for woken, c in zip(self.woken_s, self.completions, strict=True)
             if c.start_s is not None
         )
