@@ -71,12 +71,13 @@ def burst(
     step = _first_step(in_order) if (alone_spread or 0.0) <= EVEN else None
     if low > 0 and rise >= MIN_RISE:
         place = None if corner is None or corner < ONE_LINE else _place(bursts, corner)
-        return _queued(len(ends), rise, step, corner, place, "rise with the order of sending")
+        return _queued(len(ends), rise, step, corner, place, "ended in the order of sending")
     if unordered >= CLEAR_RISE + 2 * spread:
-        return _queued(len(ends), unordered, step, corner, None, "spread far wider than answers alone")
+        how = "ended further apart than lone answers differ"
+        return _queued(len(ends), unordered, step, corner, None, how)
     if unordered <= CLEAR_RISE + spread and high < SHORT_OF * _due(len(ends), corner):
-        return Burst("together", len(ends), rise, None, f"{len(ends)} sent at once come back together")
-    return Burst("unclear", len(ends), rise, step, "completions spread, but not in the order of sending")
+        return Burst("together", len(ends), rise, None, f"{len(ends)} requests sent at once ended together")
+    return Burst("unclear", len(ends), rise, step, "they ended apart, but not in the order of sending")
 
 
 def _due(n: int, corner: float | None) -> float:
@@ -110,18 +111,28 @@ def _queued(
     n: int, rise: float, step: int | None, corner: float | None, place: Interval | None, how: str
 ) -> Burst:
     """A queue: behind a limit, or prompts in turn before a common decode?"""
-    said = f"{n} sent at once: completions {how} ({rise:.2f} mean times)"
     # prompts taken in turn come one by one as well, but then the curve's corner lies elsewhere
     if step is not None and (step > 1 or corner is None or corner < ONE_LINE):
         steps = "one after another" if step == 1 else f"the first {step} together"
-        return Burst("steps", n, rise, step, f"{said}, {steps}", True)
+        return Burst("steps", n, rise, step, _told(n, rise, f"{how}, {steps}"), True)
     if corner is None or corner < ONE_LINE:
-        return Burst("steps", n, rise, None, said, True)
+        return Burst("steps", n, rise, None, _told(n, rise, how), True)
     if place is not None and place.high < 0.5:
-        return Burst("steps", n, rise, None, f"{said}, as behind a limit of about {corner:.0f}", True)
+        limit = f"{how}, as behind a limit of about {corner:.0f}"
+        return Burst("steps", n, rise, None, _told(n, rise, limit), True)
     if place is not None and place.low > 0.5:
-        return Burst("in turn", n, rise, None, f"{said}, but the first one late: prompts in turn", True)
-    return Burst("unclear", n, rise, None, f"{said}, between steps and prompts taken in turn", True)
+        late = f"{how}, but the first one late, as prompts taken in turn do"
+        return Burst("in turn", n, rise, None, _told(n, rise, late), True)
+    between = f"{how}, between steps and prompts taken in turn"
+    return Burst("unclear", n, rise, None, _told(n, rise, between), True)
+
+
+def _told(n: int, rise: float, how: str) -> str:
+    """The rise in words, beside that without a queue and that behind a limit of one, 2 (N − 1) / (N + 1)."""
+    return (
+        f"{n} requests sent at once {how}: from first to last, latency grew by {rise:.2f} of its mean "
+        f"(0 is all together, {2 * (n - 1) / (n + 1):.2f} one at a time)"
+    )
 
 
 def _place(bursts: Sequence[Sequence[float]], corner: float) -> Interval | None:
