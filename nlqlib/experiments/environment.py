@@ -10,6 +10,8 @@ from matplotlib.figure import Figure
 
 from nlqlib import plots, tokens
 from nlqlib.artifacts import Measured, Record
+from nlqlib.experiments.environment_machine import machine_row
+from nlqlib.experiments.environment_startup import startup_metrics
 from nlqlib.experiments.questions import load_questions, question_workload
 from nlqlib.experiments.study import Spec, Study
 from nlqlib.nlq.pipeline import contracts
@@ -64,19 +66,20 @@ def specs(study: Study, params: Json) -> list[Spec]:
 
 
 def identity(study: Study) -> Record:
-    """The server's identity, as a retained point."""
+    """The server's identity, and how long it took to start where we saw it, as a retained point."""
 
     def measure() -> Measured:
-        return Measured(server=study.run(identify(study.target)))
+        server = study.run(identify(study.target))
+        return Measured(server=server, metrics=startup_metrics(study.target))
 
     return study.point(IDENTITY, measure)
 
 
 def identity_table(record: Record) -> pd.DataFrame:
-    """What the endpoint says of itself; a dash where it says nothing."""
+    """What the endpoint says of itself, a dash where it says nothing; and the machine of the run."""
     told = asdict(record.server) if record.server else {}
     arguments = told.pop("engine_args", {})
-    rows = {**told, **{f"engine: {k}": v for k, v in sorted(arguments.items())}}
+    rows = {**told, **{f"engine: {k}": v for k, v in sorted(arguments.items())}, **machine_row(record)}
     shown = {k.replace("_", " "): "—" if v is None else _short(v) for k, v in rows.items()}
     return pd.DataFrame({"says": shown}).rename_axis("property")
 
