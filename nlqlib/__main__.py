@@ -56,12 +56,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("nlqlib: interrupted", file=sys.stderr)
         return 130
     except OSError as error:
-        if error.errno not in (errno.EPIPE, *FULL):
-            raise
         _say_no_more()
-        if error.errno in FULL:
-            print(f"nlqlib: the output could not be written: {error.strerror}", file=sys.stderr)
+        if error.errno != errno.EPIPE:
+            print(f"nlqlib: {_explained(error)}", file=sys.stderr)
         return 2
+
+
+def _explained(error: OSError) -> str:
+    """What the system says, of which file, and what helps where a disk is full."""
+    told = error.strerror or str(error) or type(error).__name__
+    if error.filename:
+        told += f": {error.filename}"
+    elif error.errno in FULL:
+        told += ", for the output or for a file that was written"
+    return told + ("; free some space, then run again" if error.errno in FULL else "")
 
 
 def _say_no_more() -> None:
@@ -107,6 +115,11 @@ def guarded(call: Callable[[], int]) -> int:
         return call()
     except mendable as error:
         print(f"nlqlib: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        if error.filename is None and error.errno in (errno.EPIPE, *FULL):
+            raise  # it may be the output that takes no more: `main` lets go of it
+        print(f"nlqlib: {_explained(error)}", file=sys.stderr)
         return 2
 
 

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from glob import escape
 from pathlib import Path
-from typing import TypeGuard
 
 from nlqlib import paths
 from nlqlib.artifact_record import OTHER_CODE, ArtifactError, Record, compress, load_record, sha256
@@ -34,7 +33,7 @@ from nlqlib.locking import EndpointLock, one_at_a_time, utc_now
 from nlqlib.provenance import provenance
 from nlqlib.records import Json, Metric, Rule, ServerIdentity, Status
 from nlqlib.redaction import redact, redact_all, secrets
-from nlqlib.remeasured import Comparison, compare
+from nlqlib.remeasured import Comparison, begun_since, compare, run_mark
 
 __all__ = [
     "ArtifactError",
@@ -84,11 +83,17 @@ class Store:
     remeasure: bool = False
     """Measure every point anew into `remeasured_root` and compare it with the retained one."""
     remeasured_root: Path = paths.BUILD / "remeasured"
+    since: str | None = None
+    """With `remeasure`, when the run began, UTC: what was measured anew since then is not measured again."""
 
     @classmethod
     def from_environment(cls) -> "Store":
-        """The project's own store; `REMEASURE=1` in the environment measures anew."""
-        return cls(remeasure=os.environ.get("REMEASURE", "") not in ("", "0"))
+        """The project's own store; `REMEASURE=1` in the environment measures anew.
+
+        A time there is the start of the run, which the driver gives to its kernels and to a resumed run.
+        """
+        told = os.environ.get("REMEASURE", "")
+        return cls(remeasure=told not in ("", "0"), since=run_mark(told))
 
     def find(self, key: PointKey) -> Record | None:
         """The retained success of `key`; else one `recorded with other code` (see its `note`); else `None`.
@@ -117,12 +122,11 @@ class Store:
         `LockedError`, `WriteError`, and `ArtifactError` for a damaged one.
         """
         retained = self.find(key)
-        if self._serves(retained):
-            return _reused(key, retained)
+        if done := self._done(key, retained):
+            return _reused(key, done)
         root = self.remeasured_root if self.remeasure else self.root
         with EndpointLock(lock or endpoint) if endpoint else one_at_a_time(str(_path(root, key))):
-            meanwhile = self.find(key)
-            if self._serves(meanwhile):
+            if meanwhile := self._done(key, self.find(key)):
                 return _reused(key, meanwhile)
             record = _Writer(root, key, endpoint).run(fn)
         if self.remeasure:
@@ -130,8 +134,21 @@ class Store:
         _announce(key, "measured", record.path, record.comparison)
         return record
 
-    def _serves(self, found: Record | None) -> TypeGuard[Record]:
-        return found is not None and found.current and not self.remeasure
+    def _done(self, key: PointKey, retained: Record | None) -> Record | None:
+        """What need not be measured: `retained`, or with `remeasure` what was measured anew already."""
+        if not self.remeasure:
+            return retained if retained and retained.current else None
+        anew = self._anew(key)
+        return replace(anew, comparison=compare(anew, retained)) if anew else None
+
+    def _anew(self, key: PointKey) -> Record | None:
+        """What this run, or the one that it resumes, has measured."""
+        path = _path(self.remeasured_root, key)
+        if not self.since or not path.is_file():
+            return None
+        found = load_record(path)
+        same = found.status == "success" and found.body.get("fingerprint") == fingerprint(key)
+        return found.verified() if same and begun_since(found.run, self.since) else None
 
 
 @dataclass(frozen=True)
@@ -239,7 +256,7 @@ class _Writer:
 
 
 def _reused(key: PointKey, retained: Record) -> Record:
-    _announce(key, "reused", retained.path)
+    _announce(key, "reused", retained.path, retained.comparison)
     return replace(retained, reused=True)
 
 

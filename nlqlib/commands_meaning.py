@@ -58,7 +58,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         default="baseline",
         help="one, a list such as baseline,cues, or all (default: baseline)",
     )
-    add("--concurrency", type=int, default=4, help="requests in flight (default: 4)")
+    add("--concurrency", type=in_flight, default=4, help="requests in flight (default: 4)")
     add("--out", help="write one JSON line for each question and condition here")
     add("--token-prices", metavar="IN,OUT[,CACHED]", help="dollars per million tokens, for the cost")
     add("--price-per-hour", type=float, metavar="D", help="dollars per hour of the endpoint, for the cost")
@@ -71,6 +71,17 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     guard.add_argument("--out", help="write one JSON line for each question here")
     guard.add_argument("--json", action="store_true", help="JSON instead of text")
     guard.set_defaults(command=_guard)
+
+
+def in_flight(text: str) -> int:
+    """A number of requests in flight, at least 1. Raises `argparse.ArgumentTypeError`."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"give a whole number of at least 1, not {text!r}")
+    return number
 
 
 def _command(

@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from nlqlib.commands_meaning import in_flight
+
 EXAMPLE = """\
 Asks a real engine, or takes the answers that a page has retained of one. Example:
 
@@ -25,7 +27,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     add("--condition", help="ways to ask: baseline,contrastive,planner, all, or ablations")
     add("--again", action="store_true", help="ask anew also for what is recorded")
     add("--contract", help="one output contract (default: each of the three recorded ones)")
-    add("--concurrency", type=int, default=1, help="requests in flight (default: 1)")
+    add("--concurrency", type=in_flight, default=1, help="requests in flight (default: 1)")
     add("--retained", metavar="DIR", help="ask nobody: take the answers retained in this folder of artifacts")
     command.set_defaults(command=_record)
 

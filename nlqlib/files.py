@@ -3,6 +3,7 @@
 This module knows nothing of what it writes.
 """
 
+import contextlib
 import dataclasses
 import errno
 import json
@@ -82,7 +83,8 @@ def write_atomic(path: Path, data: bytes) -> None:
     except OSError as error:
         raise WriteError(_explain(error, path)) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # where its folder could not be made, it cannot be looked for
+            temporary.unlink()
 
 
 def write_if_changed(path: Path, data: bytes) -> bool:
@@ -110,15 +112,29 @@ def check_writable(path: Path) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Append one line in a single write, so that several processes may append to the same file."""
+    """Append one line in a single write, so that several processes may append to the same file.
+
+    Raises `WriteError`; a line that does not fit is taken back, so that the next one begins on its own.
+    """
+    data = (line + "\n").encode("utf-8", "backslashreplace")
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         try:
-            os.write(descriptor, (line + "\n").encode("utf-8", "backslashreplace"))
+            written = os.write(descriptor, data)
+            if written < len(data):
+                _take_back(descriptor, written)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         finally:
             os.close(descriptor)
     except OSError as error:
         raise WriteError(_explain(error, path)) from error
+
+
+def _take_back(descriptor: int, written: int) -> None:
+    """Cut the last `written` bytes, unless another process has appended behind them."""
+    end = os.lseek(descriptor, 0, os.SEEK_CUR)
+    if os.fstat(descriptor).st_size == end:
+        os.ftruncate(descriptor, end - written)
 
 
 def text_lines(text: str) -> list[str]:

@@ -10,7 +10,7 @@ from nlqlib.files import slug
 from nlqlib.notebook_run import Finished, Notebook, Running
 from nlqlib.records import Json
 from nlqlib.remeasured import Comparison
-from nlqlib.run_settings import RunSettings
+from nlqlib.run_settings import RunSettings, placed
 from nlqlib.scratch import scratch_folder
 
 POLL_S = 0.1
@@ -36,7 +36,7 @@ class Batch:
         """Run all `notebooks`; after an interrupt the open ones are ended and the rest is not run."""
         with scratch_folder(self.build / "driver") as scratch:
             try:
-                self._run(list(notebooks), scratch, {**os.environ, **self.settings.environment(), **extra})
+                self._run(list(notebooks), scratch, self._environment(extra))
             except KeyboardInterrupt:
                 self.settings.say("interrupted: ending the open notebooks …")
                 self._stop()
@@ -49,6 +49,10 @@ class Batch:
     def results(self, notebooks: Sequence[Notebook]) -> list[Finished]:
         """One outcome per notebook, in order."""
         return [self.done.get(n.name) or Finished(n, "not run") for n in notebooks]
+
+    def _environment(self, extra: Mapping[str, str]) -> dict[str, str]:
+        """What every kernel finds."""
+        return placed({**os.environ, **self.settings.environment(), **extra}, self.settings.target)
 
     def _run(self, waiting: list[Notebook], scratch: Path, environment: Mapping[str, str]) -> None:
         while waiting or self.running:

@@ -18,7 +18,7 @@ from typing import Any
 import nbformat
 import psutil
 
-from nlqlib.files import write_atomic
+from nlqlib.files import WriteError, write_atomic
 from nlqlib.notebook_failure import INTERRUPT, Failure, died, failure
 from nlqlib.records import Json
 from nlqlib.redaction import redact, redact_all, secrets
@@ -55,16 +55,24 @@ def main() -> None:
 
 def execute(job: Job) -> Json:
     """Run the notebook and keep it; `{"status": success | failed | interrupted, "failure": …}`."""
+    problem = None
     try:
         problem = _run(job)
         if problem is None or problem.error != INTERRUPT:
             _keep(job)
-    except OSError as error:
-        problem = Failure(type(error).__name__, f"{error.strerror or error} while the notebook was written")
+    except (OSError, ValueError, WriteError) as error:  # a full disk refuses it, or cuts the one in work
+        problem = problem or _unwritten(error)
     if problem is None:
         return {"status": "success", "failure": None}
     status = "interrupted" if problem.error == INTERRUPT else "failed"
     return {"status": status, "failure": asdict(problem)}
+
+
+def _unwritten(error: Exception) -> Failure:
+    told = str(error)
+    if isinstance(error, OSError):
+        told = f"{error.strerror or error} while the notebook was written"
+    return Failure(type(error).__name__, redact(told))
 
 
 def _run(job: Job) -> Failure | None:
@@ -95,7 +103,11 @@ def literal(path: str) -> str:
 
 
 def _cells(job: Job) -> list[nbformat.NotebookNode]:
-    return list(nbformat.reads(Path(job.working).read_text("utf-8"), as_version=4).cells)
+    """The cells of the notebook in work; none where a full disk cut it."""
+    try:
+        return list(nbformat.reads(Path(job.working).read_text("utf-8"), as_version=4).cells)
+    except (OSError, ValueError):
+        return []
 
 
 def _keep(job: Job) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from nlqlib import paths
 from nlqlib.artifact_record import ArtifactError, load_record
 from nlqlib.artifacts import MANIFEST, PASSED
+from nlqlib.files import text_lines
 from nlqlib.notebook_child import Job
 from nlqlib.notebook_failure import Failure
 from nlqlib.progress import PROGRESS
@@ -84,7 +85,7 @@ class Running:
 
     def events(self) -> list[Json]:
         """Manifest events that are new since the last call."""
-        return [json.loads(line) for line in self._new("manifest")]
+        return _whole(self._new("manifest"))
 
     def finished(self) -> Finished | None:
         """The outcome, once the process has ended."""
@@ -149,7 +150,7 @@ class Running:
             handle.seek(self._read.get(name, 0))
             whole, newline, _ = handle.read().rpartition(b"\n")
         self._read[name] = self._read.get(name, 0) + len(whole) + len(newline)
-        return whole.decode("utf-8", "replace").splitlines()
+        return text_lines(whole.decode("utf-8", "replace"))
 
 
 def start(
@@ -217,7 +218,18 @@ def _verdict(event: Json) -> str:
 def _events(manifest: Path) -> list[Json]:
     if not manifest.is_file():
         return []
-    return [json.loads(line) for line in manifest.read_text("utf-8").splitlines()]
+    return _whole(text_lines(manifest.read_text("utf-8", "replace")))
+
+
+def _whole(lines: list[str]) -> list[Json]:
+    """The events in `lines`. One that a kill or a full disk cut is none: its point then counts as open."""
+    found = []
+    for line in lines:
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue
+    return found
 
 
 def _failure(told: Json | None) -> Failure | None:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
 from nlqlib.records import Json
@@ -40,6 +41,29 @@ class Comparison:
         more = len(self.moved) - SHOWN
         parts = [*self.moved[:SHOWN], *([f"and {more} more"] if more > 0 else [])]
         return f"{said}: {'; '.join(parts)}" if parts else said
+
+
+def run_mark(told: str) -> str | None:
+    """`told` where it says when a run began, as `2026-05-04T03:02:01+00:00`; else `None`.
+
+    It is what REMEASURE is set to, so that a run which is resumed keeps what it has measured anew already.
+    """
+    return told if _moment(told) else None
+
+
+def begun_since(run: Json, mark: str) -> bool:
+    """Did the measurement with the sidecar `run` begin at the `mark` or later?"""
+    began, since = _moment(str(run.get("started_at"))), _moment(mark)
+    return began is not None and since is not None and began >= since
+
+
+def _moment(text: str) -> datetime | None:
+    """The time that `text` gives in ISO's long form; without an offset it is UTC."""
+    try:
+        found = datetime.fromisoformat(text) if "T" in text else None
+    except ValueError:
+        return None
+    return found.replace(tzinfo=UTC) if found and found.tzinfo is None else found
 
 
 def compare(measured: Bodied, retained: Bodied | None) -> Comparison:

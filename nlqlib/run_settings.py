@@ -2,20 +2,41 @@
 
 import argparse
 import os
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
+from nlqlib.locking import utc_now
 from nlqlib.notebook_params import suggestion
 from nlqlib.records import Json
+from nlqlib.remeasured import run_mark
 
 PROFILES, CLIENTS = ("full", "quick"), ("wire", "openai")
 IMPLIED = {"TARGET": "target_name", "PROFILE": "profile", "CLIENT": "client"}
 """Notebook parameters (in any case) that a setting decides."""
-RESUMED = ("TARGET_NAME", "MODEL", "API_KEY_ENV", "METRICS_URL", "METRICS_URLS", "CA_FILE", "NLQLIB_CACHE")
+RESUMED = (
+    *("TARGET_NAME", "MODEL", "API_KEY_ENV", "METRICS_URL", "METRICS_URLS", "CA_FILE", "TIMEOUT_S"),
+    *("NLQLIB_CACHE", "ENGINE_BUILD", "VLLM_VERSION", "VLLM_CPU_KVCACHE_SPACE"),
+)
 """Settings of the target that a resume command repeats; the key itself is never among them."""
+PLACES = ("NLQLIB_CACHE", "XDG_CACHE_HOME", "CA_FILE", "NLQLIB_FIXTURES")
+"""Settings that name a file or a folder."""
+
+HELP = {
+    "reproduce": (
+        "Run the notebooks against a target, say what became of every point, and keep it.",
+        "example: python -m nlqlib reproduce --target https://host/v1 --notebooks 03,05 --max-requests 12000",
+    ),
+    "plan": (
+        "Say what `reproduce` would send and how long it takes; contacts nothing.",
+        "example: python -m nlqlib plan --target https://host/v1 --notebooks 03,05 --profile quick",
+    ),
+}
+"""What each command does, and an example."""
 
 
 class SettingError(ValueError):
@@ -36,6 +57,8 @@ class RunSettings:
     """Names or their beginnings; `()` for all."""
     client: str | None = None
     remeasure: bool = False
+    since: str | None = None
+    """With `remeasure`, when the run began that this one is or resumes, UTC."""
     max_requests: int | None = None
     max_tokens: int | None = None
     params: tuple[str, ...] = ()
@@ -52,6 +75,11 @@ class RunSettings:
         """Notebooks at a time: two would disturb each other on a real endpoint."""
         return 2 if self.target == "twin" else 1
 
+    @property
+    def anew(self) -> str:
+        """What `REMEASURE` is set to for kernels and in a resume command: points since then are kept."""
+        return (self.since or "1") if self.remeasure else ""
+
     def say(self, text: str) -> None:
         """Print a line for people; with `--json` on standard error."""
         print(text, file=sys.stderr if self.json else sys.stdout, flush=True)
@@ -65,7 +93,7 @@ class RunSettings:
             "TARGET_NAME": self.target_name if url else "",
             "PROFILE": self.profile or "",
             "CLIENT": self.client or "",
-            "REMEASURE": "1" if self.remeasure else "",
+            "REMEASURE": self.anew,
             "MAX_REQUESTS": _text(self.max_requests),
             "MAX_TOKENS": _text(self.max_tokens),
         }
@@ -88,6 +116,8 @@ def parse(command: str, argv: Sequence[str], environment: Mapping[str, str] | No
     env = os.environ if environment is None else environment
     args = _parser(command, env).parse_args(argv)
     target, name = _target(args.target or "twin", env)
+    told = env.get("REMEASURE", "")
+    anew = args.remeasure or told not in ("", "0")
     return RunSettings(
         command=command,
         target=target,
@@ -95,7 +125,8 @@ def parse(command: str, argv: Sequence[str], environment: Mapping[str, str] | No
         profile=_one_of("PROFILE", args.profile, PROFILES),
         notebooks=tuple((args.notebooks or "").replace(",", " ").split()),
         client=_one_of("CLIENT", args.client, CLIENTS),
-        remeasure=args.remeasure or env.get("REMEASURE", "") not in ("", "0"),
+        remeasure=anew,
+        since=_since(told) if anew else None,
         max_requests=_count("MAX_REQUESTS", args.max_requests),
         max_tokens=_count("MAX_TOKENS", args.max_tokens),
         params=tuple(args.parameters),
@@ -104,17 +135,20 @@ def parse(command: str, argv: Sequence[str], environment: Mapping[str, str] | No
 
 
 def _parser(command: str, env: Mapping[str, str]) -> argparse.ArgumentParser:
+    about, example = HELP.get(command, HELP["reproduce"])
     parser = argparse.ArgumentParser(
-        prog=f"nlqlib {command}",
-        description="Run the notebooks against a target.",
+        f"python -m nlqlib {command}",
+        description=about,
+        epilog=example,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     for name, text in (
         ("target", "twin, local, or the URL of an endpoint"),
         ("profile", "full or quick"),
         ("notebooks", "names or their first characters, separated by commas"),
         ("client", "wire or openai"),
-        ("max-requests", "refuse to send more requests"),
-        ("max-tokens", "refuse to send and receive more tokens"),
+        ("max-requests", "refuse to send more requests (again after HTTP 429 is not counted)"),
+        ("max-tokens", "refuse what could take more tokens, every answer as long as it may be"),
     ):
         parser.add_argument(f"--{name}", default=env.get(name.upper().replace("-", "_")), help=text)
     parser.add_argument("--remeasure", action="store_true", help="measure every point anew into build/")
@@ -123,6 +157,14 @@ def _parser(command: str, env: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="print the final table as JSON")
     return parser
+
+
+def _since(told: str) -> str:
+    """When the run began that is resumed, else now. Raises `SettingError` for a time that is none."""
+    mark = run_mark(told)
+    if not mark and re.match(r"\d{4}.", told):
+        raise SettingError(f"REMEASURE takes 1, or the time at which a run began, not {told!r}")
+    return mark or utc_now()
 
 
 def _target(spec: str, env: Mapping[str, str]) -> tuple[str, str]:
@@ -168,7 +210,7 @@ def resume_command(settings: RunSettings, notebooks: Sequence[str]) -> str:
         "PROFILE": settings.profile,
         "NOTEBOOKS": ",".join(notebooks),
         "CLIENT": settings.client,
-        "REMEASURE": "1" if settings.remeasure else None,
+        "REMEASURE": settings.anew,
         "MAX_REQUESTS": _text(settings.max_requests),
         "MAX_TOKENS": _text(settings.max_tokens),
         "PARAMS": params,
@@ -176,6 +218,20 @@ def resume_command(settings: RunSettings, notebooks: Sequence[str]) -> str:
     }
     words = [f"{name}={value}" for name, value in given.items() if value]
     return " ".join(["make", "reproduce", *map(shlex.quote, words)])
+
+
+def placed(environment: Mapping[str, str], target: str) -> dict[str, str]:
+    """`environment` for kernels, whose working folder is another: places in it are absolute.
+
+    `MODEL` and `TWIN` are names unless there is such a folder, or a file; at a URL `MODEL` is only a name.
+    """
+    found = dict(environment)
+    named = [name for name in PLACES if found.get(name)]
+    if target == "local" and (model := found.get("MODEL")) and Path(model).expanduser().is_dir():
+        named.append("MODEL")
+    if found.get("TWIN", "").endswith(".json"):
+        named.append("TWIN")
+    return found | {name: str(Path(found[name]).expanduser().absolute()) for name in named}
 
 
 def _one_of(name: str, value: str | None, known: Sequence[str]) -> str | None:

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,10 @@ from nlqlib.artifact_record import OTHER_CODE, ArtifactError, load_record, load_
 from nlqlib.artifacts import Measured, PointKey, Record, Store, fingerprint, source_digest
 from nlqlib.files import WriteError, canonical_json, plain, slug, write_atomic
 from nlqlib.fingerprint import normalised, settings_fingerprint
-from nlqlib.locking import EndpointLock, LockedError
+from nlqlib.locking import EndpointLock, LockedError, utc_now
 from nlqlib.progress import Progress
 from nlqlib.records import Metric, Rule, ServerIdentity, Workload
+from nlqlib.remeasured import begun_since, run_mark
 from nlqlib.runs import connect_runs, overlapping, run_metrics, runs
 
 KEY = PointKey(
@@ -446,6 +447,67 @@ def test_the_environment_asks_for_a_new_measurement(monkeypatch: pytest.MonkeyPa
     for value, expected in {"1": True, "": False, "0": False}.items():
         monkeypatch.setenv("REMEASURE", value)
         assert Store.from_environment().remeasure is expected
+
+
+# A run that measures anew, interrupted and resumed
+
+
+def run_began(store: Store, since: str) -> Store:
+    """The store of a run that measures anew and began at `since`."""
+    return dataclasses.replace(store, remeasure=True, since=since)
+
+
+def test_a_resumed_run_measures_nothing_anew_twice_and_compares_all_of_it(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store.measure(KEY, measured)
+    began = utc_now()
+    moved = dataclasses.replace(MEASURED, metrics=[Metric("e2e_s", "s", "p95", 3.9, 2, "modelled")])
+    first = run_began(store, began).measure(KEY, lambda: moved)
+    before = everything(store.remeasured_root)
+    again = run_began(store, began).measure(KEY, never)
+    assert again.reused and again.path == first.path and again.value("e2e_s", "p95") == 3.9
+    assert again.comparison == first.comparison and everything(store.remeasured_root) == before
+    assert capsys.readouterr().out.count("changed: e2e_s p95 3.25 → 3.9 s") == 2
+
+
+def test_a_run_that_begins_now_measures_what_an_earlier_one_measured_anew(store: Store) -> None:
+    run_began(store, utc_now()).measure(KEY, measured)
+    later = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
+    assert not run_began(store, later).measure(KEY, measured).reused
+    assert not anew(store).reused
+
+
+@pytest.mark.parametrize("change", [{"source": "code-2"}, {"params": {"concurrency": 9, "repeats": 3}}])
+def test_a_resumed_run_measures_what_is_another_point_now(store: Store, change: dict[str, Any]) -> None:
+    began = utc_now()
+    run_began(store, began).measure(KEY, measured)
+    assert not run_began(store, began).measure(dataclasses.replace(KEY, **change), measured).reused
+
+
+def test_a_resumed_run_measures_what_was_interrupted(store: Store) -> None:
+    began = utc_now()
+    with pytest.raises(KeyboardInterrupt):
+        run_began(store, began).measure(KEY, failing(KeyboardInterrupt()))
+    assert not run_began(store, began).measure(KEY, measured).reused
+
+
+def test_the_environment_may_say_when_the_run_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value, expected in {
+        "2026-05-04T03:02:01.5+00:00": True,
+        "1": False,
+        "yes": False,
+        "0": False,
+    }.items():
+        monkeypatch.setenv("REMEASURE", value)
+        assert Store.from_environment().since == (value if expected else None)
+
+
+def test_a_run_mark_is_a_time_with_its_day_and_utc_without_an_offset() -> None:
+    assert [run_mark(text) for text in ("1", "2026", "2026-05-04", "2026-05-04T25:00", "")] == [None] * 5
+    run = {"started_at": "2026-05-04T03:00:00.000+00:00"}
+    assert begun_since(run, "2026-05-04T03:00:00") and begun_since(run, "2026-05-04T04:59:59+02:00")
+    assert not begun_since(run, "2026-05-04T03:00:00.001") and not begun_since({}, "2026-05-04T03:00:00")
 
 
 def test_a_manifest_lists_every_point_for_the_driver(

@@ -11,10 +11,12 @@ import pytest
 
 from nlqlib import __main__ as command_line
 from nlqlib import paths
+from nlqlib.experiments import journal as journals
 from nlqlib.experiments.chats import load_chats
 from nlqlib.experiments.journal import Journal
 from nlqlib.experiments.questions import load_questions
 from nlqlib.files import text_lines
+from nlqlib.nlq.warehouse import open_file
 from nlqlib.records import Completion
 from nlqlib.twin.clock import DeadlockError
 
@@ -23,6 +25,9 @@ LINE_ENDS = "\u2028\u2029\u0085\u000b\u000c\u001c"
 
 
 GOLD = json.loads((paths.QUESTIONS / "dev.jsonl").read_text("utf-8").split("\n")[0])["gold"]
+
+
+NO_SPACE = "No space left on device{}; free some space, then run again"
 
 
 def begun(*argv: str, out: int) -> "subprocess.Popen[str]":
@@ -35,7 +40,7 @@ def test_an_output_that_is_full_is_one_line(tmp_path: Path) -> None:
     intent.write_text(json.dumps(GOLD))
     with open("/dev/full", "w") as full, begun("sql", str(intent), out=full.fileno()) as process:
         told = process.communicate(timeout=60)[1]
-    assert told == "nlqlib: the output could not be written: No space left on device\n"
+    assert told == f"nlqlib: {NO_SPACE.format(', for the output or for a file that was written')}\n"
     assert process.returncode == 2
 
 
@@ -163,3 +168,70 @@ def test_an_answer_of_another_shape_is_an_answer_or_one_line(
     command_line.main(["guard", str(tmp_path / "asked.jsonl"), "--raw", str(tmp_path / "raw.jsonl")])
     shown = capsys.readouterr()
     assert "Traceback" not in shown.err + shown.out and shown.err.count("\n") <= 1
+
+
+def test_a_folder_that_cannot_be_made_is_named_in_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setattr(journals, "FOLDER", tmp_path / "file" / "answered")
+    monkeypatch.setenv("MODEL", "m")
+    assert command_line.main(["evaluate", "dev", "--target", "http://127.0.0.1:9/v1"]) == 2
+    told = capsys.readouterr().err
+    assert told == f"nlqlib: Not a directory: {tmp_path}/file/answered\n"
+
+
+@pytest.mark.parametrize("named", [None, "/somewhere/rows"])
+def test_a_full_disk_is_not_said_of_the_output_alone(
+    named: str | None, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(argv: object) -> int:
+        return command_line.guarded(lambda: refuse(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), named)))
+
+    monkeypatch.setattr(command_line, "_run", full)
+    monkeypatch.setattr(command_line, "_say_no_more", lambda: None)
+    assert command_line.main([]) == 2
+    where = f": {named}" if named else ", for the output or for a file that was written"
+    assert capfd.readouterr().err == f"nlqlib: {NO_SPACE.format(where)}\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), "Connection refused"),
+        (TimeoutError(), "TimeoutError"),
+        (PermissionError(errno.EACCES, "Permission denied", "/cache"), "Permission denied: /cache"),
+    ],
+)
+def test_what_the_system_refuses_is_one_line(
+    error: OSError, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command_line.guarded(lambda: refuse(error)) == 2
+    assert capsys.readouterr().err == f"nlqlib: {told}\n"
+
+
+def refuse(error: OSError) -> int:
+    raise error
+
+
+def test_a_damaged_warehouse_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "damaged.duckdb").write_bytes(b"no database")
+    monkeypatch.setattr("nlqlib.commands.open_warehouse", lambda: open_file(tmp_path / "damaged.duckdb"))
+    intent = tmp_path / "intent.json"
+    intent.write_text(json.dumps(GOLD))
+    assert command_line.main(["sql", str(intent)]) == 2
+    told = capsys.readouterr().err
+    assert "damaged.duckdb cannot be read" in told and told.count("\n") == 1
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "four", "2.5"])
+@pytest.mark.parametrize("argv", [["evaluate", "dev"], ["record"]], ids=lambda a: a[0])
+def test_a_concurrency_with_which_nothing_is_sent_is_refused(
+    argv: list[str], number: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command_line.main([*argv, "--concurrency", number])
+    assert ended.value.code == 2
+    assert f"give a whole number of at least 1, not '{number}'" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -26,12 +27,13 @@ from nlqlib.notebook_params import ParameterError, defaults, pairs, passed, type
 from nlqlib.notebook_run import count_points
 from nlqlib.plan import Asked, LimitError, Plan, check_limits, duration, plan_rows
 from nlqlib.reproduce import Places
-from nlqlib.run_settings import RunSettings, SettingError, parse, resume_command, select
+from nlqlib.run_settings import RunSettings, SettingError, parse, placed, resume_command, select
 from nlqlib.scratch import scratch_folder
 
 SETTINGS = (
     *("TARGET", "TARGET_URL", "TARGET_NAME", "PROFILE", "NOTEBOOKS", "CLIENT", "REMEASURE", "MODEL"),
-    *("MAX_REQUESTS", "MAX_TOKENS", "API_KEY_ENV", "METRICS_URL", "METRICS_URLS", "CA_FILE"),
+    *("MAX_REQUESTS", "MAX_TOKENS", "API_KEY_ENV", "METRICS_URL", "METRICS_URLS", "CA_FILE", "TIMEOUT_S"),
+    *("ENGINE_BUILD", "VLLM_VERSION", "VLLM_CPU_KVCACHE_SPACE", "NLQLIB_FIXTURES", "TWIN"),
     *("NLQLIB_CACHE", "NLQLIB_MANIFEST", "NLQLIB_PROGRESS"),
 )
 PARAMETERS = """
@@ -43,11 +45,12 @@ target = 'twin'
 """
 STORE = """
 import os, time
+from dataclasses import replace
 from pathlib import Path
 from nlqlib.artifacts import Measured, PointKey, Store
 from nlqlib.progress import progress
 root = Path(os.environ["TEST_ARTIFACTS"])
-store = Store(root, remeasure=bool(os.environ["REMEASURE"]), remeasured_root=root.parent / "remeasured")
+store = replace(Store.from_environment(), root=root, remeasured_root=root.parent / "remeasured")
 def point(name, fn=lambda: Measured(results={"text": "größer"})):
     return store.measure(PointKey("twin", "any", name, "point", {"n": n}, None, {}, "1"), fn)
 """
@@ -91,8 +94,8 @@ def drive(home: Path, *argv: str, **more: str) -> subprocess.CompletedProcess[st
     )
 
 
-def statuses(home: Path) -> dict[str, str]:
-    return {r.body["point"]: r.status for r in load_records(home / "artifacts")}
+def statuses(home: Path, root: str = "artifacts") -> dict[str, str]:
+    return {r.body["point"]: r.status for r in load_records(home / root)}
 
 
 def processes(home: Path) -> list[psutil.Process]:
@@ -283,10 +286,10 @@ def home(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def driver(home: Path) -> Iterator[subprocess.Popen[str]]:
+def driver(home: Path, *argv: str, root: str = "artifacts") -> Iterator[subprocess.Popen[str]]:
     """A driver whose notebook has finished its point a and is measuring b."""
     process = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, str(home), "reproduce"],
+        [sys.executable, "-c", DRIVER, str(home), "reproduce", *argv],
         env=environment(home),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -294,7 +297,7 @@ def driver(home: Path) -> Iterator[subprocess.Popen[str]]:
         encoding="utf-8",
     )
     try:
-        wait_until(lambda: statuses(home) == {"a": "success", "b": "started"})
+        wait_until(lambda: statuses(home, root) == {"a": "success", "b": "started"})
         assert len(processes(home)) == 3  # the driver, papermill's process and the kernel
         yield process
     finally:
@@ -330,6 +333,17 @@ def test_kill_9_of_the_driver_leaves_no_kernel_and_only_the_open_point_is_redone
     after = {r.body["point"]: r.run["run_id"] for r in load_records(home / "artifacts")}
     assert after["a"] == before["a"] and after["b"] != before["b"]
     assert list((home / "build" / "driver").iterdir()) == []
+
+
+def test_a_run_that_measures_anew_is_resumed_where_it_was_interrupted(home: Path) -> None:
+    with driver(home, "--remeasure", root="remeasured") as process:
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=90)
+    assert statuses(home, "remeasured") == {"a": "success", "b": "cancelled"}
+    [mark] = re.findall(r"make reproduce TARGET=twin NOTEBOOKS=01_slow REMEASURE=(\S+)", err)
+    again = drive(home, TEST_SLEEP="0", REMEASURE=mark)
+    assert again.returncode == 0 and table_row(again.stdout, "01_slow") == ["ok", "2", "1", "0"]
+    assert again.stdout.count("any a: new") == 1 and statuses(home) == {}
 
 
 # TARGET=local and REMEASURE=1
@@ -528,6 +542,61 @@ def test_a_resume_command_names_the_key_variable_and_never_the_key(monkeypatch: 
     assert resume_command(settings, ["05_knee"]) == (
         "make reproduce TARGET=https://h/v1 PROFILE=quick NOTEBOOKS=05_knee MAX_TOKENS=10 API_KEY_ENV=MY_KEY"
     )
+
+
+def test_a_resume_command_repeats_the_engine_and_only_what_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ENGINE_BUILD", "cpu")
+    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "2")
+    monkeypatch.setenv("VLLM_VERSION", "0.31.0")
+    local = resume_command(RunSettings("reproduce", "local", "local"), ["05_knee"])
+    assert local == (
+        "make reproduce TARGET=local NOTEBOOKS=05_knee ENGINE_BUILD=cpu VLLM_VERSION=0.31.0 "
+        "VLLM_CPU_KVCACHE_SPACE=2"
+    )
+    monkeypatch.setenv("TIMEOUT_S", "30")
+    assert " TIMEOUT_S=30 " in resume_command(RunSettings("reproduce", "http://h/v1", "mine"), ["05_knee"])
+
+
+def test_a_run_that_measures_anew_says_when_it_began_to_its_kernels_and_who_resumes_it() -> None:
+    first = parse("reproduce", ["--remeasure"], {})
+    mark = first.environment()["REMEASURE"]
+    assert mark.endswith("+00:00") and f"REMEASURE={mark}" in resume_command(first, ["05_knee"])
+    again = parse("reproduce", [], {"REMEASURE": mark})
+    assert again.remeasure and again.environment()["REMEASURE"] == mark
+    assert parse("reproduce", [], {"REMEASURE": "1"}).environment()["REMEASURE"] >= mark
+    assert parse("reproduce", [], {"REMEASURE": "0"}).environment()["REMEASURE"] == ""
+
+
+def test_a_time_that_is_none_is_refused_rather_than_taken_for_now() -> None:
+    with pytest.raises(SettingError, match="the time at which a run began, not '2026-13-01T00:00:00'"):
+        parse("reproduce", [], {"REMEASURE": "2026-13-01T00:00:00"})
+
+
+def test_places_are_absolute_for_kernels_and_names_stay_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "models" / "mine").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    given = {"NLQLIB_CACHE": "cache", "CA_FILE": "./ca.pem", "MODEL": "models/mine", "TWIN": "my.json"}
+    at = {name: str(tmp_path / place) for name, place in (given | {"CA_FILE": "ca.pem"}).items()}
+    assert placed(given, "local") == at
+    assert placed(given, "https://h/v1")["MODEL"] == "models/mine"
+    names = {"MODEL": "Qwen/Qwen2.5-3B-Instruct", "TWIN": "l4-qwen2.5-3b", "NLQLIB_CACHE": "", "OTHER": "a/b"}
+    assert placed(names, "local") == names
+
+
+def test_a_kernel_finds_the_folders_that_the_driver_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "models" / "mine").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NLQLIB_CACHE", "cache")
+    monkeypatch.setenv("MODEL", "./models/mine")
+    places = "os.environ['NLQLIB_CACHE'], os.environ['MODEL']"
+    expected = (str(tmp_path / "cache"), str(tmp_path / "models" / "mine"))
+    write_notebook(tmp_path / "notebooks", "01_any", f"import os\nassert ({places}) == {expected!r}")
+    argv = ["reproduce", "--target", "local"]
+    assert reproduce.main(argv, places=Places(tmp_path / "notebooks", tmp_path / "build")) == 0
 
 
 # Plans

@@ -26,6 +26,7 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
         "API_KEY_ENV",
         "METRICS_URL",
         "METRICS_URLS",
+        "TIMEOUT_S",
     ):
         monkeypatch.delenv(name, raising=False)
 
@@ -133,3 +134,19 @@ def test_the_document_of_a_twin_may_be_named_by_its_path(tmp_path: Path) -> None
     copy.write_text(twins.dumps(twins.document() | {"name": "mine"}), encoding="utf-8")
     declared = open_target("twin").engine(twin=str(copy)).declared
     assert declared["twin"] == "mine" and str(tmp_path) not in str(declared)
+
+
+@pytest.mark.parametrize("told", ["10min", "0", "-1", "nan", "inf"])
+def test_a_timeout_that_is_no_number_of_seconds_is_refused(
+    told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIMEOUT_S", told)
+    with pytest.raises(TargetError, match=f"TIMEOUT_S={told} is no number of seconds: write 600"):
+        open_target("http://h/v1")
+
+
+def test_a_timeout_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MODEL", "m")
+    assert open_target("http://h/v1").connection.endpoint.timeout_s == 600.0
+    monkeypatch.setenv("TIMEOUT_S", "2.5")
+    assert open_target("http://h/v1").connection.endpoint.timeout_s == 2.5

@@ -1,5 +1,8 @@
 """The warehouse: a file that is never stale or half made, and a connection that only reads, within limits."""
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -10,7 +13,7 @@ import pytest
 
 from nlqlib.nlq import warehouse as module
 from nlqlib.nlq.catalog import QuestionError, load_catalog
-from nlqlib.nlq.warehouse import TooLarge, TooSlow, Warehouse, open_file, open_warehouse
+from nlqlib.nlq.warehouse import TooLarge, TooSlow, Warehouse, WarehouseError, open_file, open_warehouse
 
 CATALOG = load_catalog()
 
@@ -64,6 +67,55 @@ def test_two_readers_share_a_file(folder: Path):
 def test_a_missing_file_is_named(tmp_path: Path):
     with pytest.raises(FileNotFoundError, match=r"there is no warehouse at .*none\.duckdb"):
         open_file(tmp_path / "none.duckdb")
+
+
+@pytest.mark.parametrize("content", [b"no database", b"", bytes(20_000)])
+def test_a_file_that_is_no_warehouse_is_one_line(content: bytes, tmp_path: Path):
+    (tmp_path / "mine.duckdb").write_bytes(content)
+    with pytest.raises(WarehouseError, match=r"mine\.duckdb cannot be read \(.+\): restore it") as told:
+        open_file(tmp_path / "mine.duckdb")
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("left", [0.1, 0.5, 0.9])
+def test_a_warehouse_that_was_cut_is_one_line(left: float, tmp_path: Path):
+    open_warehouse(scale=0.05, folder=tmp_path).close()
+    (made,) = tmp_path.iterdir()
+    whole = made.read_bytes()
+    made.write_bytes(whole[: int(left * len(whole))])
+    with (
+        pytest.raises(WarehouseError, match=r"cannot be read \(.+\).* is then made again") as told,
+        open_warehouse(scale=0.05, folder=tmp_path) as warehouse,
+    ):
+        for table in ("customers", "products", "orders", "order_lines", "returns"):
+            warehouse.fetch(f"SELECT sum(hash(COLUMNS(*))) FROM {table}")
+    assert "\n" not in str(told.value)
+
+
+MAKE = """
+import resource, sys
+from pathlib import Path
+from nlqlib.nlq.warehouse import WarehouseError, open_warehouse
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
+try:
+    open_warehouse(scale=0.05, folder=Path(sys.argv[1]))
+except WarehouseError as error:
+    print(error)
+"""
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path):
+    done = subprocess.run([sys.executable, "-c", MAKE, str(tmp_path)], capture_output=True, text=True)
+    assert "cannot be made (" in done.stdout and done.stdout.count("\n") == 1 and done.stderr == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_maker_left_is_removed_and_what_a_living_one_makes_is_not(tmp_path: Path):
+    dead, living = "x.duckdb.4194304-1.part", f"x.duckdb.{os.getpid()}-1.part"
+    for name in (dead, f"{dead}.wal", living, "mine.part"):
+        (tmp_path / name).touch()
+    open_warehouse(scale=0.01, folder=tmp_path).close()
+    assert {p.name for p in tmp_path.iterdir() if p.suffix != ".duckdb"} == {living, "mine.part"}
 
 
 # --- the limits

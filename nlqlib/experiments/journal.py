@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from nlqlib import paths
-from nlqlib.files import append_line, canonical_json, text_lines
+from nlqlib.files import append_line, canonical_json
 from nlqlib.load.batch import Completes
 from nlqlib.records import ANSWERED, ChatRequest, Completion, Json
 from nlqlib.serving.target import Target
@@ -42,7 +42,10 @@ class Journal:
             folder or FOLDER
         ) / f"{hashlib.sha256(canonical_json(header).encode()).hexdigest()[:16]}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
-        return cls(path, dict(_read(path)))
+        data = path.read_bytes() if path.exists() else b""
+        if data and not data.endswith(b"\n"):
+            append_line(path, "")  # else the next answer would continue the one that was cut
+        return cls(path, dict(_answers(data)))
 
     def add(self, key: str, done: Completion) -> None:
         """Keep an answer; what failed is asked again."""
@@ -55,14 +58,12 @@ class Journal:
         self.path.unlink(missing_ok=True)
 
 
-def _read(path: Path) -> list[tuple[str, Completion]]:
-    if not path.exists():
-        return []
+def _answers(data: bytes) -> list[tuple[str, Completion]]:
     found = []
-    for line in text_lines(path.read_text("utf-8")):
+    for line in data.split(b"\n"):
         try:
-            row = json.loads(line)
-        except ValueError:  # cut by a kill
+            row = json.loads(line.decode("utf-8"))
+        except ValueError:  # cut by a kill, even within a character
             continue
         found.append((row["key"], _completion(row["completion"])))
     return found

@@ -25,8 +25,11 @@ async def complete_all(
 ) -> tuple[list[Completion], float]:
     """The completions of `requests` in their order, and the seconds spent waiting for rate limits.
 
-    At most `concurrency` are in flight. Failures are outcomes; only 429 is tried again.
+    At most `concurrency` are in flight. Failures are outcomes; only 429 is tried again. Raises `ValueError`
+    for a concurrency below 1: nothing would ever be sent.
     """
+    if concurrency < 1:
+        raise ValueError(f"concurrency {concurrency} must be at least 1")
     slots = asyncio.Semaphore(concurrency)
     waited = 0.0
 

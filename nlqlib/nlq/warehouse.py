@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import math
 import os
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ import duckdb
 import pandas as pd
 
 from nlqlib import paths
+from nlqlib.files import alive
 from nlqlib.nlq import generate, plant
 from nlqlib.nlq.catalog import Catalog, QuestionError, load_catalog
 
@@ -46,6 +48,14 @@ SAFE: dict[str, Any] = {
 }
 SEALED = {**SAFE, "enable_external_access": False, "lock_configuration": True}
 """A query reads this one file and nothing else: no other file, no network, no extension, no spilling."""
+PART = re.compile(r".+\.(\d+)-\d+\.part(\.wal)?")
+"""Name of a file being made: the final name, the maker's pid and thread."""
+BROKEN = (duckdb.IOException, duckdb.SerializationException, duckdb.InternalException, duckdb.FatalException)
+"""What DuckDB raises for a file that it cannot read."""
+
+
+class WarehouseError(OSError):
+    """A warehouse's file that cannot be made, opened or read; says what to do."""
 
 
 class TooSlow(QuestionError):
@@ -97,16 +107,19 @@ class Warehouse:
             raise TooSlow(f"the query took longer than {limit}: ask for a shorter period") from error
         except duckdb.OutOfMemoryException as error:
             raise TooLarge("the query needs too much memory: ask for fewer groups") from error
+        except BROKEN as error:
+            raise WarehouseError(_damaged("the warehouse", error)) from error
         finally:
             timer.cancel()
 
     def lookups(self, catalog: Catalog) -> Catalog:
         """`catalog` knowing the ids and names of the dimensions whose values live here."""
-        found = {
-            name: dict(self.connection.execute(dimension.lookup).fetchall())
-            for name, dimension in catalog.dimensions.items()
-            if dimension.lookup
-        }
+        with self._deadline():
+            found = {
+                name: dict(self.connection.execute(dimension.lookup).fetchall())
+                for name, dimension in catalog.dimensions.items()
+                if dimension.lookup
+            }
         return catalog.with_values(found)
 
     def close(self) -> None:
@@ -129,7 +142,7 @@ def open_warehouse(
 ) -> Warehouse:
     """The warehouse of `seed` and `scale` (1: about 200,000 order lines; 50: ten million), made on first use.
 
-    Raises `ValueError` for a scale that is no positive number.
+    Raises `ValueError` for a scale that is no positive number, and `WarehouseError`.
     """
     if not (math.isfinite(scale) and scale > 0):
         raise ValueError(f"scale {scale} must be a positive number; 1 is about 200,000 order lines")
@@ -141,10 +154,28 @@ def open_warehouse(
 
 
 def open_file(path: Path, timeout_s: float = TIMEOUT_S, row_limit: int = ROW_LIMIT) -> Warehouse:
-    """A warehouse in a DuckDB file, read-only, whatever its schema. Raises `FileNotFoundError`."""
+    """A warehouse in a DuckDB file, read-only, whatever its schema.
+
+    Raises `FileNotFoundError`, and `WarehouseError` for what is no DuckDB file.
+    """
     if not path.exists():
         raise FileNotFoundError(f"there is no warehouse at {path}")
-    return Warehouse(duckdb.connect(str(path), read_only=True, config=dict(SEALED)), timeout_s, row_limit)
+    try:
+        connection = duckdb.connect(str(path), read_only=True, config=dict(SEALED))
+    except duckdb.Error as error:
+        raise WarehouseError(_damaged(f"the warehouse {path}", error)) from error
+    return Warehouse(connection, timeout_s, row_limit)
+
+
+def _damaged(what: str, error: duckdb.Error) -> str:
+    return (
+        f"{what} cannot be read ({_first_line(error)}): restore it; one under {paths.BUILD.name}/ may be "
+        "deleted and is then made again"
+    )
+
+
+def _first_line(error: duckdb.Error) -> str:
+    return str(error).partition("\n")[0]
 
 
 def warehouse_of(rows: Mapping[str, pd.DataFrame], timeout_s: float = TIMEOUT_S) -> Warehouse:
@@ -167,15 +198,28 @@ def _version(catalog: Catalog) -> str:
 def _make(path: Path, rows: Mapping[str, pd.DataFrame]) -> None:
     """Write the file under a temporary name and rename it, so that no half-made one is ever opened."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(path.parent)
     temporary = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
         with duckdb.connect(str(temporary), config=dict(SAFE)) as connection:
             _fill(connection, rows)
         temporary.replace(path)
+    except duckdb.ProgrammingError:
+        raise
+    except duckdb.Error as error:
+        raise WarehouseError(f"the warehouse {path} cannot be made ({_first_line(error)})") from error
     finally:
         for left in (temporary, Path(f"{temporary}.wal")):
             with contextlib.suppress(FileNotFoundError):
                 left.unlink()
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what makers left that were killed."""
+    for left in folder.iterdir():
+        made_by = PART.fullmatch(left.name)
+        if made_by and not alive(int(made_by.group(1))):
+            left.unlink(missing_ok=True)
 
 
 def _fill(connection: duckdb.DuckDBPyConnection, rows: Mapping[str, pd.DataFrame]) -> None:

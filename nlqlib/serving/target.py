@@ -5,6 +5,7 @@ retained are reused without touching the network. Everything that differs betwee
 nothing else knows which one it talks to.
 """
 
+import math
 import os
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
@@ -194,7 +195,7 @@ def _url(url: str) -> Target:
         model,
         api_key_env=env.get("API_KEY_ENV") or None,
         ca_file=env.get("CA_FILE") or None,
-        timeout_s=float(env.get("TIMEOUT_S") or TIMEOUT_S),
+        timeout_s=_timeout_s(env.get("TIMEOUT_S") or str(TIMEOUT_S)),
     )
     told = env.get("METRICS_URLS") or env.get("METRICS_URL") or ""
     metrics = tuple(u for u in told.split(",") if u)
@@ -208,6 +209,16 @@ def _url(url: str) -> Target:
         connect=lambda: _with_model(Connection(endpoint, None, metrics)),
         place=one_spelling(endpoint.base_url),
     )
+
+
+def _timeout_s(told: str) -> float:
+    try:
+        seconds = float(told)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise TargetError(f"TIMEOUT_S={told} is no number of seconds: write 600 for ten minutes")
+    return seconds
 
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
