@@ -13,6 +13,8 @@ from nlqlib.artifacts import Record, Store
 from nlqlib.experiments import (
     compact,
     compact_article,
+    compact_choice_page,
+    compact_effects_page,
     compact_meaning_page,
     compact_page,
     compact_saving_page,
@@ -80,11 +82,47 @@ def test_before_a_probe_the_plan_counts_on_every_form(tmp_path: Path) -> None:
     assert {"dev-guidance", "dev-regex", "dev-grammar", "timing"} <= names
 
 
+def quick(folder: Path) -> tuple[Study, dict[str, object]]:
+    return study_of(folder, scripted(), "quick"), {
+        "sets": [],
+        "n": 0,
+        "n_timed": 0,
+        "concurrency": 8,
+        "flagged": "",
+    }
+
+
 def test_the_quick_profile_sends_few_requests(tmp_path: Path) -> None:
-    quick = {"sets": [], "n": 0, "n_timed": 0, "concurrency": 8, "flagged": ""}
-    wanted = points(study_of(tmp_path, scripted(), "quick"), quick)
-    assert sum(spec.requests for _, spec in wanted) <= 120
+    wanted = points(*quick(tmp_path))
+    assert sum(spec.requests for _, spec in wanted) <= 200
     assert {spec.name.split("-")[0] for _, spec in wanted} == {"probe", "dev", "holdout", "timing"}
+
+
+def test_the_quick_profile_asks_the_tuned_set_whole_and_times_every_form(tmp_path: Path) -> None:
+    plan = planned(*quick(tmp_path))
+    assert (plan.asked_of("dev"), plan.asked_of("holdout")) == (
+        "all 20 questions",
+        "first 8 of 60 questions",
+    )
+    assert plan.timed == plan.forms, "whichever is recommended was timed"
+    told = compact_page.asked_sentence(plan)
+    assert "holdout, first 8 of 60 questions. Timed in turn: dev, first 4 of 20 questions" in told
+    assert compact_page.named(plan, "holdout") == "holdout (first 8 of 60 questions)"
+
+
+def test_questions_given_by_number_are_so_many_of_every_set(tmp_path: Path) -> None:
+    study, params = quick(tmp_path)
+    plan = planned(study, params | {"n": 5})
+    assert plan.asked_of("dev") == "first 5 of 20 questions" and plan.first("holdout") == 5
+
+
+def test_what_our_engine_answered_of_the_unseen_set_is_asked_as_before() -> None:
+    study = Study.open("09_compact_json", "local", "quick", "openai")
+    params = {"sets": [], "n": 0, "n_timed": 0, "concurrency": 8, "flagged": ""}
+    kept = [
+        (where, spec) for where, spec in points(study, params) if spec.name.startswith(("probe", "holdout"))
+    ]
+    assert len(kept) == 6 and all(where.retained(spec) for where, spec in kept)
 
 
 def test_the_form_with_a_server_flag_is_asked_of_a_server_of_its_own(tmp_path: Path) -> None:
@@ -92,7 +130,7 @@ def test_the_form_with_a_server_flag_is_asked_of_a_server_of_its_own(tmp_path: P
     _, plan = opened(study, PARAMS | {"flagged": "yes", "n": 2})
     found = evaluated(study, plan)["dev"]
     assert list(found)[-2:] == ["server_flag", "guidance_flag"]
-    assert compact_page.paired(found)["server_flag"][0].effect == "honoured"
+    assert compact_effects_page.paired(found)["server_flag"][0].effect == "honoured"
     assert found["server_flag"].body["fingerprint"] != found["pretty"].body["fingerprint"]
     assert study.run(compact._in_turn(study, plan, "dev")), "the first server answers again"
 
@@ -122,12 +160,31 @@ def test_a_cut_answer_whose_text_is_right_is_wrong_all_the_same(
 
 
 def test_a_cut_answer_saves_nothing(found: Mapping[str, Mapping[str, Record]]) -> None:
-    [cut] = [pair for pair in compact_page.paired(found["dev"])["regex"] if pair.effect == "cut"]
+    [cut] = [pair for pair in compact_effects_page.paired(found["dev"])["regex"] if pair.effect == "cut"]
     assert (cut.question_id, cut.tokens_saved) == (DEV[1].id, None)
 
 
+def test_lengths_are_held_against_the_pretty_answers_to_the_same_questions(
+    found: Mapping[str, Mapping[str, Record]],
+) -> None:
+    said = compact_page.tokens_sentence(found["dev"])
+    table = compact_page.tokens_table(found["dev"])
+    column = "tokens against pretty, same questions"
+    assert table.loc["regex", column].endswith("n = 5") and f"regex {table.loc['regex', column]}" in said
+    assert table.loc["pretty", column] == table.loc["post_parse", column] == "—"
+
+
+def test_a_cut_answer_is_compared_with_nothing(found: Mapping[str, Mapping[str, Record]], plan: Plan) -> None:
+    both = compact_meaning_page.compared(found["dev"], "regex")
+    assert (len(both.whole), both.left_out) == (5, 1)
+    assert DEV[1].id not in {one["id"] for one in compact_meaning_page.changed(found["dev"], "regex")}
+    said = compact_meaning_page.shift_sentence(found, plan)
+    assert "of those to 6 questions that are whole in both forms: " in said and " regex 0 of 5," in said
+    assert "of 5 (1 left out" in compact_meaning_page.changed_sentence(found["dev"], "regex")
+
+
 def test_honoured_backfired_and_cut_stand_side_by_side(found: Mapping[str, Mapping[str, Record]]) -> None:
-    table = compact_page.effects_table(found["dev"])
+    table = compact_effects_page.effects_table(found["dev"])
     assert table.loc["regex", ["honoured", "backfired", "cut"]].tolist() == [4, 1, 1]
     assert table.loc["prompt_compact", "ignored"] == 6, "this model does not listen"
 
@@ -136,8 +193,8 @@ def test_a_model_that_listens_is_seen_to_listen(tmp_path: Path) -> None:
     study = study_of(tmp_path, scripted(obeys=True))
     _, plan = opened(study, PARAMS)
     found = evaluated(study, plan)["dev"]
-    assert compact_page.effects_table(found).loc["prompt_compact", "honoured"] == 6
-    assert "prompt_compact of 6: honoured 6" in compact_page.effects_sentence(found)
+    assert compact_effects_page.effects_table(found).loc["prompt_compact", "honoured"] == 6
+    assert "prompt_compact of 6: honoured 6" in compact_effects_page.effects_sentence(found)
 
 
 def test_post_parse_saves_characters_and_tokens_of_text_but_none_that_were_generated(
@@ -154,21 +211,21 @@ def test_post_parse_saves_characters_and_tokens_of_text_but_none_that_were_gener
 
 
 def test_what_was_cut_speaks_against_a_form(found: Mapping[str, Mapping[str, Record]]) -> None:
-    choice = compact_meaning_page.recommendation(found)
+    choice = compact_choice_page.recommendation(found)
     assert "1 of 6 cut" in choice.weighed["regex"].against
     assert choice.chosen == "pretty"
-    assert "Keep the pretty form" in compact_meaning_page.choice_sentence(choice, open_target("twin"))  # type: ignore[arg-type]
+    assert "Keep the pretty form" in compact_choice_page.choice_sentence(choice, open_target("twin"))  # type: ignore[arg-type]
 
 
-def test_a_form_that_is_short_whole_and_right_is_recommended_with_its_risk(tmp_path: Path) -> None:
+def test_a_form_that_is_short_whole_and_right_has_a_price_on_six_questions(tmp_path: Path) -> None:
     study = study_of(tmp_path, scripted())
     _, plan = opened(study, PARAMS)
-    choice = compact_meaning_page.recommendation(evaluated(study, plan))
-    assert choice.chosen in ("guidance", "regex", "grammar") and choice.saved and choice.saved > 0.2
-    said = compact_meaning_page.choice_sentence(choice, study)
-    assert (
-        f"**Use {choice.chosen}**" in said and "a loss of up to 39% of all questions is not excluded" in said
-    )
+    choice = compact_choice_page.recommendation(evaluated(study, plan))
+    assert (choice.verdict, choice.chosen) == ("not proven", "pretty")
+    said = compact_choice_page.choice_sentence(choice, study)
+    assert said.startswith("**Keep the pretty form until more questions are asked**")
+    assert "by 6 questions its price may be up to 39% of them" in said and "5% is the margin" in said
+    assert set(compact_choice_page.choice_table(choice)["chosen"]) == {""}
 
 
 # --- the page ---
@@ -201,7 +258,9 @@ def test_forms_are_timed_on_questions_that_tuned_nothing_too(twin: tuple[Study, 
     assert list(table.index) == [(s, form) for s in ("dev", "holdout") for form in ("pretty", "regex")]
     assert set(table["whole answers"]) == {"4 of 4"} and "—" not in set(table["p50 (s)"])
     assert compact_saving_page.savings(found["holdout"], both)["regex"].ratio == pytest.approx(1, abs=0.03)
-    assert "Set holdout: at " in compact_saving_page.savings_sentence(found, both, study)
+    assert "Set holdout (first 4 of 60 questions): at " in compact_saving_page.savings_sentence(
+        found, both, study
+    )
 
 
 def test_a_form_unheard_on_a_set_is_not_timed_there(twin: tuple[Study, Plan, Record]) -> None:
@@ -223,7 +282,10 @@ def test_every_figure_says_what_it_shows(
     where, plan, timed = twin
     drawn = [
         (compact_page.tokens_figure(found["dev"], study), compact_page.tokens_alt(found["dev"], study)),
-        (compact_page.effects_figure(found["dev"], study), compact_page.effects_alt(found["dev"], study)),
+        (
+            compact_effects_page.effects_figure(found["dev"], study),
+            compact_effects_page.effects_alt(found["dev"], study),
+        ),
         (
             compact_meaning_page.meaning_figure(found["dev"], study),
             compact_meaning_page.meaning_alt(found["dev"], study),
@@ -249,7 +311,12 @@ def test_the_article_is_compared_by_words_and_by_times(
 
 def test_the_probe_is_put_in_words(study: Study) -> None:
     said = compact_page.probe_sentence(opened(study, PARAMS)[0])
-    assert said.startswith("Silently ignored, with HTTP 200: `guided_json`, `disable_any_whitespace`")
+    assert said.startswith(
+        "The schema is asked for by `structured_outputs`. Silently ignored, with HTTP 200: "
+    )
+    assert "`guided_json`, `disable_any_whitespace`" in said
+    told = compact_page.whitespace_sentence(opened(study, PARAMS)[0])
+    assert told.endswith("`disable_any_whitespace` ignored, `whitespace_pattern` ignored.")
     assert "Honoured with each request: `guidance`, `regex`, `grammar`." in said
 
 
@@ -270,6 +337,8 @@ def test_the_notebook_names_only_what_the_library_has() -> None:
     homes = {
         "compact": compact,
         "page": compact_page,
+        "effects": compact_effects_page,
+        "weighing": compact_choice_page,
         "meaning": compact_meaning_page,
         "compact_article": compact_article,
         "saving": compact_saving_page,

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nlqlib.analysis.compact_choice import Candidate, choose, weigh
 from nlqlib.analysis.compactness import (
     Pair,
     Said,
@@ -15,6 +14,7 @@ from nlqlib.analysis.compactness import (
     effects,
     judged_whole,
     layout,
+    lengths,
     meaning,
     minified,
     paired_interval,
@@ -186,7 +186,6 @@ def test_shifts_count_the_questions_lost_and_won():
     strict, *_ = shifts(pretty, {"regex": compact})["regex"]
     assert (strict.n, strict.kept, strict.lost, strict.won) == (10, 1, 5, 2)
     assert strict.p == pytest.approx(2 * (1 + 7 + 21) / 2**7) and strict.change == pytest.approx(-0.3)
-    assert strict.p_holm == pytest.approx(min(1, 3 * strict.p))
 
 
 def test_only_questions_that_both_answered_are_compared():
@@ -219,52 +218,32 @@ def test_a_paired_interval_holds_its_difference_and_turns_with_the_sides(
     assert paired_interval(kept, won, lost, n) == pytest.approx((-high, -low))
 
 
-# --- the choice ---
+def test_a_harm_is_as_visible_beside_seven_forms_as_beside_one():
+    pretty = [judged(i, i < 36) for i in range(60)]
+    worse = [judged(i, 12 <= i < 38) for i in range(60)]
+    alone = shifts(pretty, {"regex": worse})["regex"][0]
+    many = shifts(pretty, {f"form{i}": pretty for i in range(6)} | {"regex": worse})["regex"][0]
+    assert (alone.lost, alone.won) == (12, 2) and alone == many
+    assert alone.p == pytest.approx(0.0129, abs=1e-4)
+    assert alone.shown and alone.risk == pytest.approx(0.28, abs=0.02)
 
 
-def candidate(
-    name: str, right: int, tokens: int, found: list[Pair] | None = None, **rows: list[Judged]
-) -> Candidate:
-    told = shifts(rows["pretty"], {name: rows["other"]})[name] if rows else []
-    return Candidate(
-        name, found if found is not None else [Pair("q1", "honoured", 40, None)], told, right, 20, tokens
-    )
+def test_an_unchanged_accuracy_is_shown_to_change_nothing_and_still_has_a_risk():
+    same = [judged(i, i < 10) for i in range(20)]
+    [strict, *_] = shifts(same, {"regex": same})["regex"]
+    assert not strict.shown and strict.risk is not None and strict.risk > 0
 
 
-PLAIN = candidate("pretty", 10, 2000, [])
+# --- lengths ---
 
 
-def test_the_form_with_the_fewest_tokens_for_each_right_answer_is_chosen():
-    chosen = choose(PLAIN, [candidate("regex", 10, 1400), candidate("guidance", 9, 1300)])
-    assert chosen.chosen == "regex" and chosen.saved == pytest.approx(0.3)
+def test_lengths_are_compared_over_the_questions_whole_in_both():
+    pretty = [answer(i, 120) for i in range(7)] + [answer(7, 256, PRETTY, "length")]
+    other = [answer(i, 72, COMPACT) for i in range(7)] + [answer(7, 152, COMPACT)]
+    both = lengths(pretty, other)
+    assert (both.n, both.pretty, both.other) == (7, 120, 72) and both.change == pytest.approx(-0.4)
 
 
-def test_shorter_answers_that_are_wrong_more_often_do_not_pay():
-    assert choose(PLAIN, [candidate("regex", 5, 1200)]).chosen == "pretty"
-
-
-@pytest.mark.parametrize("broken", ["ignored", "partly", "cut", "failed"])
-def test_a_form_that_is_not_always_compact_is_not_chosen(broken: Any):
-    form = candidate(
-        "prompt_compact", 20, 1000, [Pair("q1", broken, 0, None), Pair("q2", "honoured", 40, None)]
-    )
-    assert weigh(form).against == (f"1 of 2 {broken}",)
-    assert choose(PLAIN, [form]).chosen == "pretty"
-
-
-def test_a_form_that_is_shown_to_lose_meaning_is_not_chosen_however_short_it_is():
-    pretty, worse = [judged(i, True) for i in range(20)], [judged(i, i >= 10) for i in range(20)]
-    form = candidate("regex", 10, 100, pretty=pretty, other=worse)
-    assert "strict accuracy falls by 10 of 20" in weigh(form).against[0]
-    assert choose(PLAIN, [form]).chosen == "pretty"
-
-
-def test_the_loss_that_is_not_excluded_is_named_even_where_nothing_changed():
-    same = [judged(i, True) for i in range(20)]
-    risk = weigh(candidate("regex", 20, 1200, pretty=same, other=same)).risk
-    assert risk == pytest.approx(0.161, abs=0.001)
-
-
-def test_a_form_without_a_right_answer_has_no_price_and_is_never_chosen():
-    assert candidate("regex", 0, 100).tokens_per_right is None
-    assert choose(PLAIN, [candidate("regex", 0, 100)]).chosen == "pretty"
+def test_without_a_common_whole_answer_no_length_is_told():
+    both = lengths([answer(1, 256, PRETTY, "length")], [answer(1, 80, COMPACT)])
+    assert (both.n, both.pretty, both.other, both.change) == (0, None, None, None)

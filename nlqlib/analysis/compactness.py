@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from nlqlib.analysis.evaluation import CRITERIA, Judged, Share, answered, share
-from nlqlib.analysis.stats import Estimate, Interval, holm, mcnemar, t_interval, wilson
+from nlqlib.analysis.stats import Estimate, Interval, mcnemar, t_interval, wilson
 from nlqlib.records import ANSWERED, Json
 
 Layout = Literal["compact", "spaced", "pretty", "no JSON"]
@@ -21,6 +21,7 @@ Effect = Literal["honoured", "partly", "ignored", "backfired", "cut", "failed", 
 EFFECTS: tuple[Effect, ...] = ("honoured", "partly", "ignored", "backfired", "cut", "failed", "unpaired")
 SPACES, BREAKS = " \t\r\n", "\r\n"
 MEANING = ("strict accuracy", "kind accuracy", "execution accuracy")
+"""The first one decides; the others are shown beside it."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,12 @@ class Said:
     @property
     def whole(self) -> bool:
         """Did an answer arrive that ended by itself?"""
-        return self.outcome in ANSWERED and self.outcome not in ("length", "empty")
+        return ended(self.outcome)
+
+
+def ended(outcome: str) -> bool:
+    """Is this the outcome of an answer that has words and ended by itself, whatever its form?"""
+    return outcome in ANSWERED and outcome not in ("length", "empty")
 
 
 def layout(text: str | None) -> Layout:
@@ -120,6 +126,30 @@ def effects(found: Sequence[Pair]) -> dict[Effect, int]:
 
 
 @dataclass(frozen=True)
+class Lengths:
+    """Mean output tokens of both forms over the questions to which both gave a whole answer."""
+
+    n: int
+    pretty: float | None
+    other: float | None
+
+    @property
+    def change(self) -> float | None:
+        """Share of the pretty tokens by which the other form is longer."""
+        return self.other / self.pretty - 1 if self.pretty and self.other is not None else None
+
+
+def lengths(pretty: Iterable[Said], others: Iterable[Said]) -> Lengths:
+    """How long both forms are on the same questions."""
+    first = {said.question_id: said.output_tokens for said in pretty if said.whole}
+    both = [(first.get(said.question_id), said.output_tokens) for said in others if said.whole]
+    known = [(a, b) for a, b in both if a is not None and b is not None]
+    if not known:
+        return Lengths(0, None, None)
+    return Lengths(len(known), statistics.fmean(a for a, _ in known), statistics.fmean(b for _, b in known))
+
+
+@dataclass(frozen=True)
 class Saving:
     """Means over the pairs that are whole on both sides; seconds are of one answer."""
 
@@ -189,9 +219,7 @@ class Shift:
     won: int
     """Right only in the other."""
     p: float
-    """Exact two-sided McNemar test."""
-    p_holm: float
-    """Adjusted by Holm over all shifts of the comparison."""
+    """Exact two-sided McNemar test, unadjusted: looking at more forms must not hide the harm of one."""
 
     @property
     def change(self) -> float | None:
@@ -202,6 +230,16 @@ class Shift:
     def interval(self) -> Interval | None:
         """95 % interval of the change; `None` where nothing is paired."""
         return paired_interval(self.kept, self.lost, self.won, self.n) if self.n else None
+
+    @property
+    def shown(self) -> bool:
+        """Does the interval exclude that nothing changed?"""
+        return self.interval is not None and not self.interval.low <= 0 <= self.interval.high
+
+    @property
+    def risk(self) -> float | None:
+        """The largest loss, as a share of the questions, that the interval does not exclude."""
+        return None if self.interval is None else max(0.0, -self.interval.low)
 
 
 def paired_interval(kept: int, lost: int, won: int, n: int) -> Interval:
@@ -226,19 +264,16 @@ def _together(first: float, second: float, phi: float) -> float:
 
 
 def shifts(pretty: Iterable[Judged], others: Mapping[str, Sequence[Judged]]) -> dict[str, list[Shift]]:
-    """Every criterion of each of `others` against the pretty answers, Holm's adjustment over all of them."""
+    """Every criterion of each of `others` against the pretty answers, the primary one first."""
     first = {row.question_id: row for row in answered(judged_whole(pretty))}
-    found = {name: [_shift(c, first, rows) for c in MEANING] for name, rows in others.items()}
-    adjusted = iter(holm([one.p for rows in found.values() for one in rows]) if found else ())
-    return {name: [replace(one, p_holm=next(adjusted)) for one in rows] for name, rows in found.items()}
+    return {name: [_shift(c, first, rows) for c in MEANING] for name, rows in others.items()}
 
 
 def _shift(criterion: str, first: Mapping[str, Judged], rows: Sequence[Judged]) -> Shift:
     right = CRITERIA[criterion]
     both = [(right(first[r.question_id]), right(r)) for r in _both(first, rows)]
     lost, won = both.count((True, False)), both.count((False, True))
-    p = mcnemar(lost, won)
-    return Shift(criterion, len(both), both.count((True, True)), lost, won, p, p)
+    return Shift(criterion, len(both), both.count((True, True)), lost, won, mcnemar(lost, won))
 
 
 def _both(first: Mapping[str, Judged], rows: Sequence[Judged]) -> list[Judged]:

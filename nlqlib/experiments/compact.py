@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from nlqlib.analysis.compactness import Said, pooled_itl
 from nlqlib.artifacts import Measured, Record
 from nlqlib.experiments.asking import ask_all
+from nlqlib.experiments.compact_guard import keep_nothing_lost
 from nlqlib.experiments.conditions import MAX_TOKENS, requests
-from nlqlib.experiments.contract_probe import findings, honoured, probe, probe_spec
+from nlqlib.experiments.contract_probe import Finding, findings, honoured, probe, probe_spec, schema_contract
 from nlqlib.experiments.judging import executor
 from nlqlib.experiments.output_contracts import PER_REQUEST, PRETTY, Form, compared
 from nlqlib.experiments.questions import load_questions, question_workload
@@ -32,7 +33,8 @@ MODULES = ("nlqlib.experiments.compact", *EVALUATION_MODULES)
 TIMED_SET = "dev"
 SETS = (TIMED_SET, "holdout")
 QUICK_N, QUICK_TIMED = 8, 4
-"""Questions of each form, and of each timed one, where a token costs 0.03 to 0.14 s."""
+"""First questions of a set in each form, and of each set in turn, where a token costs 0.03 to 0.14 s. The set
+`TIMED_SET` is asked whole all the same: eight questions say nothing about accuracy."""
 Found = Mapping[str, Mapping[str, Record]]
 """Evaluations by set and form."""
 
@@ -50,6 +52,20 @@ class Plan:
     concurrency: int
     unheard: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Forms that the twin cannot replay, by set."""
+    whole: tuple[str, ...] = ()
+    """Sets that are asked whole, whatever `n`."""
+
+    def first(self, source: str) -> int | None:
+        """How many first questions of a set are asked; `None`: all."""
+        return None if source in self.whole else self.n or None
+
+    def asked_of(self, source: str) -> str:
+        """`first 8 of 60 questions`: for captions."""
+        return _first_of(self.first(source), source)
+
+    def timed_of(self, source: str) -> str:
+        """The same of the questions asked in turn."""
+        return _first_of(self.n_timed, source)
 
     def on(self, source: str) -> list[Form]:
         """The forms compared on one set, those on a server of their own last."""
@@ -66,28 +82,44 @@ class Plan:
         return tuple(dict.fromkeys((TIMED_SET, *self.sets)))
 
 
-def planned(study: Study, params: Json, able: Sequence[str] | None = None) -> Plan:
-    """What is compared under the notebook's `params` on a server that honours the forms `able`.
+def _length(source: str) -> int:
+    return question_workload(source).n
+
+
+def _first_of(n: int | None, source: str) -> str:
+    there = _length(source)
+    return f"all {there} questions" if n is None or n >= there else f"first {n} of {there} questions"
+
+
+def planned(study: Study, params: Json, found: Sequence[Finding] | None = None) -> Plan:
+    """What is compared under the notebook's `params` on a server of which the probe `found` this.
 
     Before a server was probed (`None`) all per-request forms are counted on.
     """
     flagged = study.target.kind == "twin" if params["flagged"] == "" else params["flagged"] == "yes"
-    forms = compared(PER_REQUEST if able is None else able, study.quick, flagged)
-    at_once = [f for f in forms if f.enforced != "server"]
-    timed = [f for f in at_once if not study.quick or f.prompt == PRETTY.prompt or f.name == "prompt_compact"]
+    able = PER_REQUEST if found is None else honoured(found)
+    contract = PRETTY.contract if found is None else schema_contract(found)
+    forms = tuple(compared(able, study.quick, flagged, contract))
+    timed = tuple(f for f in forms if f.enforced != "server")
     sets = tuple(params["sets"]) or SETS
-    n = int(params["n"]) or (QUICK_N if study.quick else 0)
-    n_timed = int(params["n_timed"]) or (QUICK_TIMED if study.quick else len(load_questions(TIMED_SET)))
-    unheard = {s: tuple(f.name for f in forms if not heard(study, s, f, n)) for s in {*sets, TIMED_SET}}
-    return Plan(tuple(forms), sets, n, tuple(timed), n_timed, int(params["concurrency"]), unheard)
+    plan = Plan(forms, sets, int(params["n"]), timed, int(params["n_timed"]), int(params["concurrency"]))
+    plan = _quick(plan) if study.quick else replace(plan, n_timed=plan.n_timed or _length(TIMED_SET))
+    lost = {s: tuple(f.name for f in forms if not heard(study, s, f, plan)) for s in {*sets, TIMED_SET}}
+    return replace(plan, unheard=lost)
 
 
-def heard(study: Study, source: str, form: Form, n: int) -> bool:
-    """Can `form` be asked of this target? The twin must have it recorded for the first `n` of `source`."""
+def _quick(plan: Plan) -> Plan:
+    """`plan` with few questions where its parameters do not say how many."""
+    whole = () if plan.n else (TIMED_SET,)
+    return replace(plan, n=plan.n or QUICK_N, n_timed=plan.n_timed or QUICK_TIMED, whole=whole)
+
+
+def heard(study: Study, source: str, form: Form, plan: Plan) -> bool:
+    """Can `form` be asked of this target? The twin must have it recorded for the questions of `plan`."""
     if study.target.kind != "twin":
         return True
     kept, engine = recordings(), contracts(study.catalog)[form.contract].engine
-    asked = requests(load_questions(source)[: n or None], form.how, study.catalog)
+    asked = requests(load_questions(source)[: plan.first(source)], form.how, study.catalog)
     return all(kept.find({**request.body(kept.model), **engine}) for request in asked)
 
 
@@ -99,7 +131,7 @@ def at(study: Study, form: Form) -> Study:
 
 def form_spec(source: str, form: Form, plan: Plan) -> Spec:
     """One form on one set, as a point."""
-    workload = question_workload(source, plan.n or None)
+    workload = question_workload(source, plan.first(source))
     params = {**form.how.params(), "max_tokens": MAX_TOKENS, "concurrency": plan.concurrency}
     name = f"{workload.name}-{form.name}"
     return Spec(name, params, MODULES, workload, "evaluation", workload.n, plan.concurrency)
@@ -107,7 +139,7 @@ def form_spec(source: str, form: Form, plan: Plan) -> Spec:
 
 def timing_spec(plan: Plan, source: str = TIMED_SET) -> Spec:
     """The timed pairs of one set, as one point."""
-    workload = question_workload(source, min(plan.n_timed, len(load_questions(source))))
+    workload = question_workload(source, min(plan.n_timed, _length(source)))
     names = [form.name for form in plan.timed_on(source)]
     params: Json = {"forms": names, "concurrency": 1, "max_tokens": MAX_TOKENS}
     name = "timing" if source == TIMED_SET else f"timing-{source}"
@@ -120,7 +152,7 @@ def points(study: Study, params: Json) -> list[tuple[Study, Spec]]:
     What a probe on file has found decides the forms; before the first probe all are counted on.
     """
     kept = study.store.find(study.key(probe_spec()))
-    plan = planned(study, params, honoured(findings(kept)) if kept else None)
+    plan = planned(study, params, findings(kept) if kept else None)
     asked = [(source, form) for source in plan.sets for form in plan.on(source)]
     forms = [(at(study, form), form_spec(source, form, plan)) for source, form in asked]
     timings = [(study, timing_spec(plan, source)) for source in plan.timed_sets]
@@ -130,11 +162,11 @@ def points(study: Study, params: Json) -> list[tuple[Study, Spec]]:
 def opened(study: Study, params: Json) -> tuple[Record, Plan]:
     """The probe of the server, and what is compared because of it."""
     record = probe(study)
-    return record, planned(study, params, honoured(findings(record)))
+    return record, planned(study, params, findings(record))
 
 
 def evaluated(study: Study, plan: Plan) -> dict[str, dict[str, Record]]:
-    """Every form on every set."""
+    """Every form on every set. Raises `RuntimeError` where a request was lost, or none of a form answered."""
     return {s: {form.name: _evaluated(study, s, form, plan) for form in plan.on(s)} for s in plan.sets}
 
 
@@ -144,9 +176,10 @@ def _evaluated(study: Study, source: str, form: Form, plan: Plan) -> Record:
     def measure() -> Measured:
         with _served(study, there), open_warehouse() as warehouse:
             catalog = warehouse.lookups(study.catalog)
-            questions = load_questions(source, catalog)[: plan.n or None]
+            questions = load_questions(source, catalog)[: plan.first(source)]
             asking = ask_all(there.target, questions, form.how, catalog, plan.concurrency, there.client)
             asked, waited_s = there.run(asking)
+            keep_nothing_lost(((a.outcome, a.invalid) for a in asked), f"{source} in the form {form.name}")
             rows = judge_all(asked, form.how, catalog, executor(warehouse, catalog))
             return measured(rows, there.run(identify(there.target)), waited_s, there.target.tag)
 
@@ -159,10 +192,16 @@ def timings(study: Study, plan: Plan) -> dict[str, Record]:
 
 
 def timing(study: Study, plan: Plan, source: str = TIMED_SET) -> Record:
-    """Every timed form of one question after the other, streamed, on warm prefixes."""
+    """Every timed form of one question after the other, streamed, on warm prefixes.
+
+    Raises `RuntimeError` where a request was lost, or none of a form was answered.
+    """
 
     def measure() -> Measured:
         rows = study.run(_in_turn(study, plan, source))
+        for form in plan.timed_on(source):
+            done = [(row["outcome"], row["error"]) for row in rows if row["form"] == form.name]
+            keep_nothing_lost(done, f"{source} in turn in the form {form.name}")
         pretty = [row for row in rows if row["form"] == PRETTY.name and row["outcome"] == "ok"]
         itl = pooled_itl(
             (row["decode_s"], row["output_tokens"]) for row in pretty if row["decode_s"] is not None
@@ -222,6 +261,7 @@ async def _timed(client: Client, form: Form, question: str, request: ChatRequest
         "form": form.name,
         "id": question,
         "outcome": done.outcome,
+        "error": done.error,
         "text": done.text,
         "output_tokens": done.output_tokens,
         "ttft_s": done.ttft_s,

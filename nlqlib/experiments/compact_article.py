@@ -3,19 +3,13 @@
 import pandas as pd
 
 from nlqlib import article
-from nlqlib.analysis.compactness import effects, pairs
+from nlqlib.analysis.compactness import Lengths, effects, lengths, pairs
 from nlqlib.analysis.stats import percentile
 from nlqlib.artifacts import Record
 from nlqlib.experiments.compact import TIMED_SET, Plan, itl_s, said, timed_said
+from nlqlib.experiments.compact_effects_page import paired
 from nlqlib.experiments.compact_meaning_page import Sets
-from nlqlib.experiments.compact_page import (
-    Records,
-    mean_characters,
-    mean_tokens,
-    paired,
-    post_parse,
-    told,
-)
+from nlqlib.experiments.compact_page import Records, mean_characters, mean_tokens, post_parse, told
 from nlqlib.experiments.compact_saving_page import p50, savings
 from nlqlib.experiments.output_contracts import ASKED, PRETTY
 from nlqlib.experiments.study import Study
@@ -31,8 +25,7 @@ def against_article(found: Sets, timed: Record, plan: Plan, study: Study) -> pd.
     texts = post_parse(first)
     one = savings(timed, plan, ("honoured",)).get(ASKED[0])
     times = (p50(timed, PRETTY.name), p50_of(timed, ASKED[0], obeyed))
-    by = None if None in times else times[0] - times[1]  # type: ignore[operator]
-    share = by / times[0] if by is not None and times[0] else None
+    by, share = _medians_apart(timed, obeyed)
     saved = one.tokens.value if one else None
     each = itl_s(timed)
     foretold = saved * each if saved is not None and each is not None else None
@@ -57,6 +50,16 @@ def _development(found: Sets) -> Records:
     return found[TIMED_SET] if TIMED_SET in found else next(iter(found.values()))
 
 
+def _medians_apart(timed: Record, questions: set[str]) -> tuple[float | None, float | None]:
+    """Seconds between the medians of both forms, and their share, over `questions` whole in both."""
+    names = (PRETTY.name, ASKED[0])
+    whole = [{one.question_id for one in timed_said(timed, name) if one.whole} for name in names]
+    before, after = (p50_of(timed, name, questions & whole[0] & whole[1]) for name in names)
+    if before is None or after is None:
+        return None, None
+    return before - after, (before - after) / before if before else None
+
+
 def p50_of(timed: Record, form: str, questions: set[str]) -> float | None:
     """Median latency of the whole answers in `form` to `questions`."""
     answers = [one for one in timed_said(timed, form) if one.whole and one.question_id in questions]
@@ -78,17 +81,29 @@ def obedience_sentence(found: Sets) -> str:
 
 
 def foretold_table(found: Sets, timed: Record) -> pd.DataFrame:
-    """Decode seconds foretold by each form's token counts, beside the article's two forms."""
+    """Decode seconds foretold by token counts, each form beside the pretty answers to the same questions."""
     each = itl_s(timed)
-    rows = {}
-    for source, records in found.items():
-        for name, record in records.items():
-            mean = mean_tokens(said(record))
-            rows[f"{name}, {source}"] = {"tokens": told(mean, ".1f"), "tokens × ITL (s)": _times(mean, each)}
-    for name in ("pretty", "compact"):
-        value = article.claim(f"output.{name}.tokens").low
-        rows[f"the article's {name}"] = {"tokens": f"{value:.0f}", "tokens × ITL (s)": _times(value, each)}
+    rows = {
+        f"{name}, {source}": _foretold_row(lengths(said(records[PRETTY.name]), said(record)), each)
+        for source, records in found.items()
+        for name, record in records.items()
+    }
+    theirs = {name: article.claim(f"output.{name}.tokens").low for name in ("pretty", "compact")}
+    for name, value in theirs.items():
+        row = _foretold_row(Lengths(1, theirs["pretty"], value), each)
+        rows[f"the article's {name}"] = row | {"questions": "—"}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("form, set")
+
+
+def _foretold_row(both: Lengths, each: float | None) -> dict[str, str]:
+    saved = both.pretty - both.other if both.pretty is not None and both.other is not None else None
+    return {
+        "questions": str(both.n),
+        "tokens": told(both.other, ".1f"),
+        "tokens × ITL (s)": _times(both.other, each),
+        "pretty tokens": told(both.pretty, ".1f"),
+        "saved (s)": _times(saved, each),
+    }
 
 
 def _times(tokens: float | None, each: float | None) -> str:

@@ -1,17 +1,18 @@
-"""How the page on output tokens shows what compact output does to meaning, and what to use."""
+"""How the page on output tokens shows what compact output does to meaning."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 from matplotlib.figure import Figure
 
 from nlqlib import plots
-from nlqlib.analysis.compact_choice import Candidate, Choice, choose
-from nlqlib.analysis.compactness import MEANING, Pair, Shift, meaning, shifts
-from nlqlib.analysis.evaluation import Judged, Share
-from nlqlib.experiments.compact import said
-from nlqlib.experiments.compact_page import Records, paired, told
-from nlqlib.experiments.output_contracts import FORMS, PRETTY
+from nlqlib.analysis.compactness import MEANING, Shift, ended, meaning, shifts
+from nlqlib.analysis.evaluation import Share
+from nlqlib.analysis.stats import Interval
+from nlqlib.experiments.compact import Plan, said
+from nlqlib.experiments.compact_page import Records, named, told
+from nlqlib.experiments.output_contracts import PRETTY
 from nlqlib.experiments.semantics import judged_rows
 from nlqlib.experiments.study import Study
 from nlqlib.records import Json
@@ -19,6 +20,15 @@ from nlqlib.records import Json
 CHANGED_SHOWN = 8
 Sets = Mapping[str, Records]
 """Evaluations by set and form."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The rows of two forms for the questions to which both gave a whole answer."""
+
+    whole: tuple[tuple[Json, Json], ...]
+    left_out: int
+    """Questions with an answer that was cut, empty or failed on one side."""
 
 
 # ---- meaning ---------------------------------------------------------------------------------------------
@@ -81,14 +91,15 @@ def shifted(found: Records) -> dict[str, list[Shift]]:
 
 
 def shift_table(found: Sets) -> pd.DataFrame:
-    """Questions lost and won against the pretty form, with the exact test."""
+    """Questions lost and won against the pretty form, with interval and exact test; none is adjusted."""
     rows = [
         _shift_row(source, name, one)
         for source, records in found.items()
         for name, all_of in shifted(records).items()
         for one in all_of
     ]
-    return pd.DataFrame(rows).set_index(["set", "form", "criterion"])
+    index = ["set", "form", "criterion"]
+    return pd.DataFrame(rows, columns=None if rows else index).set_index(index)
 
 
 def _shift_row(source: str, name: str, one: Shift) -> dict[str, str]:
@@ -101,45 +112,68 @@ def _shift_row(source: str, name: str, one: Shift) -> dict[str, str]:
         "won": str(one.won),
         "pairs": str(one.n),
         "change": told(one.change, "+.0%"),
-        "95 % interval": "—" if within is None else f"{within.low:+.0%} to {within.high:+.0%}",
+        "95 % interval": "—" if within is None else _within(within),
         "McNemar p": f"{one.p:.3f}",
-        "p, Holm": f"{one.p_holm:.3f}",
     }
 
 
-def shift_sentence(found: Sets) -> str:
-    """Which form is shown to change the meaning, and how many single answers changed in each."""
-    return " ".join(f"Set {source}: {_shift_sentence(records)}" for source, records in found.items())
+def _within(interval: Interval) -> str:
+    return f"{interval.low:+.0%} to {interval.high:+.0%}"
+
+
+def shift_sentence(found: Sets, plan: Plan) -> str:
+    """Which form is shown to change the strict accuracy, which other accuracies moved, which answers did."""
+    return " ".join(f"Set {named(plan, source)}: {_shift_sentence(rows)}" for source, rows in found.items())
 
 
 def _shift_sentence(found: Records) -> str:
-    told_of = shifted(found)
-    proven = [
-        f"{name} ({one.criterion}, {one.change:+.0%})"
-        for name, all_of in told_of.items()
-        for one in all_of
-        if one.change and one.p_holm <= 0.05
-    ]
-    moved = {name: len(changed(found, name)) for name in told_of}
-    counts = ", ".join(f"{name} {n} of {len(found[name].samples())}" for name, n in moved.items())
+    all_of = [(name, one) for name, rows in shifted(found).items() for one in rows if one.shown]
+    strict = [_moved(name, one) for name, one in all_of if one.criterion == MEANING[0]]
+    rest = [(name, one) for name, one in all_of if one.criterion != MEANING[0]]
+    others = [f"{_moved(name, one)} in {one.criterion}" for name, one in rest]
     shown = (
-        f"shown to change the accuracy: {'; '.join(proven)}."
-        if proven
-        else (
-            "no form is shown to change an accuracy, which is not the same as shown to change none: "
-            "see the intervals."
-        )
+        f"{MEANING[0]} is shown to change with {'; '.join(strict)}."
+        if strict
+        else f"no form is shown to change the {MEANING[0]}, which is not the same as shown to change nothing"
+        ": read the intervals."
     )
-    return f"{shown} Answers that mean something else than the pretty one: {counts}."
+    also = f" Beside it, not decided on: {'; '.join(others)}." if others else ""
+    return f"{shown}{also} {_moved_answers(found)}"
+
+
+def _moved(name: str, one: Shift) -> str:
+    within = "—" if one.interval is None else _within(one.interval)
+    return f"{name} ({told(one.change, '+.0%')}, {within})"
+
+
+def _moved_answers(found: Records) -> str:
+    names = [name for name in found if name != PRETTY.name]
+    told_of = [f"{name} {len(changed(found, name))} of {len(compared(found, name).whole)}" for name in names]
+    asked = len(found[PRETTY.name].samples())
+    return (
+        f"Answers that mean something else than the pretty one, of those to {asked} questions that are whole "
+        f"in both forms: {', '.join(told_of)}."
+    )
+
+
+def _of_pairs(n: int, both: Compared) -> str:
+    left_out = f" ({both.left_out} left out, not whole on both sides)" if both.left_out else ""
+    return f"{n} of {len(both.whole)}{left_out}"
+
+
+def compared(found: Records, name: str) -> Compared:
+    """The pretty answers beside those in the form `name`."""
+    first = {row["question_id"]: row for row in found[PRETTY.name].samples()}
+    both = [(first[r["question_id"]], r) for r in found[name].samples() if r["question_id"] in first]
+    whole = tuple((a, b) for a, b in both if ended(a["outcome"]) and ended(b["outcome"]))
+    return Compared(whole, len(both) - len(whole))
 
 
 def changed(found: Records, name: str) -> list[Json]:
-    """The questions whose intent differs between the pretty form and the form `name`, both rows together."""
-    first = {row["question_id"]: row for row in found[PRETTY.name].samples()}
-    both = [(first[r["question_id"]], r) for r in found[name].samples() if r["question_id"] in first]
+    """The questions whose intent differs between whole answers of both forms, both rows together."""
     return [
         {"question": a["question"], "id": a["question_id"], "fields": fields, "pretty": a, "other": b}
-        for a, b in both
+        for a, b in compared(found, name).whole
         if (fields := _differing(a["raw"], b["raw"]))
     ]
 
@@ -148,6 +182,13 @@ def _differing(first: Json | None, second: Json | None) -> list[str]:
     if first is None or second is None:
         return [] if first is second else ["valid"]
     return [key for key in first if key != "evidence" and first[key] != second.get(key)]
+
+
+def changed_sentence(found: Records, name: str) -> str:
+    """How many of the compared answers differ, and how many of those are shown."""
+    n, both = len(changed(found, name)), compared(found, name)
+    shown = f" The first {CHANGED_SHOWN} are shown." if n > CHANGED_SHOWN else ""
+    return f"Something else is meant in {_of_pairs(n, both)}.{shown}"
 
 
 def changed_table(found: Records, name: str) -> pd.DataFrame:
@@ -176,66 +217,3 @@ def _right(first: bool, second: bool, name: str) -> str:
     if first == second:
         return "both" if first else "neither"
     return PRETTY.name if first else name
-
-
-# ---- what to use -----------------------------------------------------------------------------------------
-
-
-def recommendation(found: Sets) -> Choice:
-    """The form to use, over all sets together."""
-    everywhere = set.intersection(*(set(records) for records in found.values()))
-    names = [name for name in next(iter(found.values())) if name in everywhere - {PRETTY.name}]
-    rows = {name: _over(found, name) for name in (PRETTY.name, *names)}
-    told_of = shifts(rows[PRETTY.name], {name: rows[name] for name in names})
-    effects_of = [paired(records) for records in found.values()]
-    others = [
-        _candidate(name, rows[name], [p for both in effects_of for p in both[name]], told_of[name])
-        for name in names
-    ]
-    return choose(_candidate(PRETTY.name, rows[PRETTY.name], [], []), others)
-
-
-def _over(found: Sets, name: str) -> list[Judged]:
-    """The judgements of one form, over all sets."""
-    return [row for records in found.values() for row in judged_rows(records[name])]
-
-
-def _candidate(
-    name: str, rows: Sequence[Judged], both: Sequence[Pair], told_of: Sequence[Shift]
-) -> Candidate:
-    right = meaning(rows)[MEANING[0]].k
-    return Candidate(name, both, told_of, right, len(rows), sum(r.output_tokens or 0 for r in rows))
-
-
-def choice_table(choice: Choice) -> pd.DataFrame:
-    """What was weighed for each form."""
-    rows = {
-        name: {
-            "strictly right": f"{one.candidate.right} of {one.candidate.answers}",
-            "tokens of an answer": told(one.candidate.tokens_each, ".1f"),
-            "tokens for each right answer": told(one.candidate.tokens_per_right, ".0f"),
-            "loss not excluded": told(one.risk, ".0%") if name != PRETTY.name else "—",
-            "against it": "; ".join(one.against) or "nothing",
-            "chosen": "yes" if name == choice.chosen else "",
-        }
-        for name, one in choice.weighed.items()
-    }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("form")
-
-
-def choice_sentence(choice: Choice, study: Study) -> str:
-    """The recommendation, with what it saves and what it risks."""
-    chosen = choice.weighed[choice.chosen]
-    if choice.chosen == PRETTY.name:
-        return (
-            "**Keep the pretty form**: of the compact forms that can be relied on and are not shown to lose "
-            "meaning, none takes fewer tokens for each strictly right answer."
-        )
-    saved = told(choice.saved, ".0%")
-    risk = told(chosen.risk, ".0%")
-    return (
-        f"**Use {choice.chosen}** ({FORMS[choice.chosen].says}): {saved} fewer output tokens for each "
-        f"strictly right answer than the pretty form, on target {study.target.name}. Its accuracy is not "
-        f"shown to be lower, but a loss of up to {risk} of all questions is not excluded by this many: "
-        "repeat this page on your own questions before you rely on it."
-    )

@@ -1,50 +1,31 @@
-"""How the page on output tokens shows what was found: the probe, tokens and effects, from records alone."""
+"""How the page on output tokens shows what was found: the probe, the questions and the tokens."""
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from nlqlib import plots, tokens
-from nlqlib.analysis.compactness import (
-    EFFECTS,
-    Effect,
-    Pair,
-    Said,
-    effects,
-    layout,
-    minified,
-    pairs,
-)
+from nlqlib.analysis.compactness import Lengths, Said, layout, lengths, minified
 from nlqlib.artifacts import Record
 from nlqlib.experiments.compact import Plan, said
-from nlqlib.experiments.contract_probe import Finding, already_compact, findings, honoured, ignored
-from nlqlib.experiments.output_contracts import FORMS, PRETTY
+from nlqlib.experiments.contract_basis import contract_sentence
+from nlqlib.experiments.contract_probe import (
+    Finding,
+    already_compact,
+    findings,
+    honoured,
+    ignored,
+    schema_contract,
+)
+from nlqlib.experiments.output_contracts import BASIC, PRETTY
 from nlqlib.experiments.study import Study
-from nlqlib.plots_labels import luminance
 
 Records = Mapping[str, Record]
 """Evaluations of one set, by form."""
-WHOLE: tuple[Effect, ...] = ("honoured", "partly", "ignored", "backfired")
-COLOURS: Mapping[Effect, str] = {
-    "honoured": "#009E73",
-    "partly": "#56B4E9",
-    "ignored": "#8C8C8C",
-    "backfired": "#D55E00",
-    "cut": "#000000",
-    "failed": "#CC79A7",
-    "unpaired": "#E69F00",
-}
-NAMED_SHARE = 0.18
-"""Of the longest row: a part at least so long has room for its name."""
-MIDDLE = 0.179
-"""The luminance at which black and white are equally far in contrast: (L + 0.05)² = 1.05 · 0.05."""
+WHITESPACE = ("disable_any_whitespace", "whitespace_pattern")
+"""Fields about whitespace beside the schema: vLLM names them in its code and its flags."""
 
 
 def told(value: float | None, form: str, unit: str = "") -> str:
@@ -80,11 +61,26 @@ def found_sentence(found: Sequence[Finding]) -> str:
     able, lost = honoured(found), ignored(found)
     compact = [name for name in able if name != PRETTY.name]
     parts = [
+        _schema_sentence(found),
         f"Silently ignored, with HTTP 200: {_listed(lost)}." if lost else "No field was silently ignored.",
         f"Honoured with each request: {_listed(compact)}." if compact else _no_way(found),
     ]
     unheard = [one.field for one in found if one.verdict in ("no answer", "cut")]
     return " ".join([*parts, *([f"No verdict on {_listed(unheard)}."] if unheard else [])])
+
+
+def _schema_sentence(found: Sequence[Finding]) -> str:
+    contract = schema_contract(found)
+    doubts = [one.verdict for one in found if BASIC.get(one.way) == contract and one.verdict != "honoured"]
+    unsure = f" Whether it is enforced is not known ({doubts[0]})." if doubts else ""
+    return contract_sentence(contract) + unsure
+
+
+def whitespace_sentence(record: Record) -> str:
+    """What became of the fields that speak of whitespace beside the schema."""
+    verdicts = {one.field: one.verdict for one in findings(record)}
+    told_of = [f"`{name}` {verdicts[name]}" for name in WHITESPACE if name in verdicts]
+    return f"Whitespace spoken of beside the schema, with each request: {', '.join(told_of)}."
 
 
 def _no_way(found: Sequence[Finding]) -> str:
@@ -95,6 +91,18 @@ def _no_way(found: Sequence[Finding]) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
+
+
+def asked_sentence(plan: Plan) -> str:
+    """How many questions of each set are asked, and asked in turn; and what the twin cannot replay."""
+    asked = "; ".join(f"{source}, {plan.asked_of(source)}" for source in plan.sets)
+    timed = "; ".join(f"{source}, {plan.timed_of(source)}" for source in plan.timed_sets)
+    return f"Asked in every form: {asked}. Timed in turn: {timed}. {unheard_sentence(plan)}".rstrip()
+
+
+def named(plan: Plan, source: str) -> str:
+    """`holdout (first 8 of 60 questions)`: a set as it was asked, for captions."""
+    return f"{source} ({plan.asked_of(source)})"
 
 
 def unheard_sentence(plan: Plan) -> str:
@@ -127,9 +135,20 @@ def forms_table(plan: Plan) -> pd.DataFrame:
 
 def tokens_table(found: Records) -> pd.DataFrame:
     """Tokens, characters and layouts of each form; what was cut or failed is counted, and in no mean."""
+    first = said(found[PRETTY.name])
     rows = {name: _tokens_row(said(record)) for name, record in found.items()}
-    rows["post_parse"] = post_parse_row(said(found[PRETTY.name]))
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("form")
+    for name, record in found.items():
+        same = "—" if name == PRETTY.name else beside(lengths(first, said(record)))
+        rows[name]["tokens against pretty, same questions"] = same
+    rows["post_parse"] = post_parse_row(first)
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("form").fillna("—")
+
+
+def beside(both: Lengths) -> str:
+    """`73.6 for 120.1 (-39%), n = 7`: mean tokens of a form and of the pretty one, same questions."""
+    if both.pretty is None or both.other is None:
+        return "no question whole in both"
+    return f"{both.other:.1f} for {both.pretty:.1f} ({told(both.change, '+.0%')}), n = {both.n}"
 
 
 def _tokens_row(answers: Sequence[Said]) -> dict[str, str]:
@@ -184,27 +203,25 @@ def mean_characters(answers: Sequence[Said]) -> float | None:
 
 
 def tokens_sentence(found: Records) -> str:
-    """The mean lengths against the pretty form, in one sentence."""
-    first = mean_tokens(said(found[PRETTY.name]))
-    if not first:
-        return "No whole pretty answer: there is nothing to compare with."
-    means = {name: mean_tokens(said(record)) for name, record in found.items() if name != PRETTY.name}
-    parts = [
-        f"{name} {mean:.0f} ({mean / first - 1:+.0%})" for name, mean in means.items() if mean is not None
-    ]
+    """The mean lengths against the pretty form, each over the questions that are whole in both."""
+    first = said(found[PRETTY.name])
+    others = {name: lengths(first, said(record)) for name, record in found.items() if name != PRETTY.name}
+    known = [f"{name} {beside(both)}" for name, both in others.items() if both.n]
+    if not known:
+        return "No question has a whole answer in the pretty and in another form: nothing to compare."
     return (
-        f"A pretty answer takes {first:.0f} tokens on average; {', '.join(parts)}. Minifying afterwards "
-        "saves characters and none of the tokens that were generated."
+        "Mean tokens where both answers to a question are whole, for those of the pretty form: "
+        f"{'; '.join(known)}. Minifying afterwards saves characters, and none of the tokens "
+        "that were generated."
     )
 
 
 def tokens_figure(found: Records, study: Study) -> Figure:
-    """Output tokens of every whole answer, by form."""
+    """Output tokens of every whole answer, by form; a form without one is said to be not observed."""
     rows = [
-        {"form": name, "tokens": one.output_tokens}
+        {"form": name, "tokens": one.output_tokens if one.whole else None}
         for name, record in found.items()
         for one in said(record)
-        if one.whole
     ]
     return plots.strip(
         pd.DataFrame(rows), "tokens", by="form", unit="tokens", target=study.target.name,
@@ -216,82 +233,5 @@ def tokens_alt(found: Records, study: Study) -> str:
     """Alternative text of `tokens_figure`."""
     means = {name: mean_tokens(said(record)) for name, record in found.items()}
     parts = ", ".join(f"{name} {mean:.0f}" for name, mean in means.items() if mean is not None)
-    return f"Output tokens of each answer on target {study.target.name}, one row per form. Means: {parts}."
-
-
-# ---- what asking does ------------------------------------------------------------------------------------
-
-
-def paired(found: Records) -> dict[str, list[Pair]]:
-    """Every form but the pretty one, question by question against it."""
-    first = said(found[PRETTY.name])
-    return {name: pairs(first, said(record)) for name, record in found.items() if name != PRETTY.name}
-
-
-def effects_table(found: Records) -> pd.DataFrame:
-    """How often each form was honoured, ignored or backfired."""
-    rows = {name: dict(effects(both)) for name, both in paired(found).items()}
-    table = pd.DataFrame.from_dict(rows, orient="index", columns=list(EFFECTS)).rename_axis("form")
-    return table.loc[:, [c for c in EFFECTS if c in WHOLE or table[c].any()]]
-
-
-def effects_sentence(found: Records) -> str:
-    """Honoured, ignored and backfired, for what is asked and for what is enforced."""
-    counted = {name: effects(both) for name, both in paired(found).items()}
-    asked = [_counted(name, c) for name, c in counted.items() if FORMS[name].enforced == "nothing"]
-    forced = {name: c for name, c in counted.items() if FORMS[name].enforced != "nothing"}
-    full = [name for name, c in forced.items() if c["honoured"] == sum(c.values()) - c["unpaired"]]
-    rest = [_counted(name, c) for name, c in forced.items() if name not in full]
-    parts = [f"Asked for in the prompt: {'; '.join(asked)}."] if asked else []
-    parts += (
-        [f"Enforced and honoured for every question with a pretty answer: {', '.join(full)}."] if full else []
-    )
-    parts += [f"Enforced, but not for every question: {'; '.join(rest)}."] if rest else []
-    return " ".join(parts)
-
-
-def _counted(name: str, counts: Mapping[Effect, int]) -> str:
-    named = ", ".join(f"{word} {n}" for word, n in counts.items() if n)
-    return f"{name} of {sum(counts.values())}: {named}"
-
-
-def effects_figure(found: Records, study: Study) -> Figure:
-    """Stacked counts of effects, one row per form, each part named where it lies or at the row's end."""
-    rows = {name: effects(both) for name, both in paired(found).items()}
-    size = {"width_in": 8.4, "height_in": 1.2 + 0.45 * len(rows)}
-    fig, ax = plots.figure(study.target.name, study.target.tag, **size)
-    longest = max((sum(row.values()) for row in rows.values()), default=1)
-    for at, row in enumerate(rows.values()):
-        _effects_row(ax, at, {effect: n for effect in EFFECTS if (n := row[effect])}, longest)
-    ax.set_yticks(range(len(rows)), list(rows))
-    ax.set_xlim(0, longest * 1.4)
-    ax.set_xticks([t for t in MaxNLocator(6, integer=True).tick_values(0, longest) if t <= longest])
-    ax.invert_yaxis()
-    ax.grid(False, axis="y")
-    plots.name_axes(ax, "questions", "")
-    return fig
-
-
-def _effects_row(ax: Axes, at: int, counts: Mapping[Effect, int], longest: int) -> None:
-    """One bar of parts; a part too short for its name has its number, and its name behind the bar."""
-    left, behind = 0, []
-    for effect, n in counts.items():
-        fits = n >= NAMED_SHARE * longest
-        ax.barh(at, n, left=left, color=COLOURS[effect])
-        told = f"{effect} {n}" if fits else str(n)
-        style: Any = {"color": on(COLOURS[effect]), "fontsize": 9.5, "ha": "center", "va": "center"}
-        ax.text(left + n / 2, at, told, **style)
-        behind += [] if fits else [f"{effect} {n}"]
-        left += n
-    ax.text(left + 0.01 * longest, at, ", ".join(behind), va="center", fontsize=9.5, color=plots.GREY)
-
-
-def on(colour: str) -> str:
-    """Black or white, whichever is read better on `colour`."""
-    return "white" if luminance(np.array(to_rgb(colour))) < MIDDLE else "black"
-
-
-def effects_alt(found: Records, study: Study) -> str:
-    """Alternative text of `effects_figure`."""
-    parts = "; ".join(_counted(name, effects(both)) for name, both in paired(found).items())
-    return f"Questions by what compact output did to them, target {study.target.name}. {parts}."
+    shown = f"Means: {parts}." if parts else "No whole answer was observed."
+    return f"Output tokens of each whole answer on target {study.target.name}, one row per form. {shown}"

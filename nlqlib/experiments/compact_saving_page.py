@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from nlqlib import plots
@@ -12,9 +13,12 @@ from nlqlib.analysis.stats import percentile
 from nlqlib.artifacts import Record
 from nlqlib.experiments.captions import kinds
 from nlqlib.experiments.compact import Plan, itl_s, timed_said
-from nlqlib.experiments.compact_page import WHOLE, mean_tokens, told
+from nlqlib.experiments.compact_effects_page import WHOLE
+from nlqlib.experiments.compact_page import mean_tokens, told
 from nlqlib.experiments.output_contracts import PRETTY
 from nlqlib.experiments.study import Study
+
+NOT_SEEN = "not observable here (no pair of whole, timed answers)"
 
 
 def savings(timed: Record, plan: Plan, only: Sequence[Effect] = WHOLE) -> dict[str, Saving]:
@@ -56,7 +60,10 @@ def _saving_row(one: Saving) -> dict[str, str]:
 
 def savings_sentence(timings: Mapping[str, Record], plan: Plan, study: Study) -> str:
     """How well tokens × ITL foretells the saving on each set."""
-    return " ".join(f"Set {source}: {_foretells(timed, plan, study)}" for source, timed in timings.items())
+    return " ".join(
+        f"Set {source} ({plan.timed_of(source)}): {_foretells(timed, plan, study)}"
+        for source, timed in timings.items()
+    )
 
 
 def _foretells(timed: Record, plan: Plan, study: Study) -> str:
@@ -74,11 +81,13 @@ def _foretells(timed: Record, plan: Plan, study: Study) -> str:
 def savings_figure(timed: Record, plan: Plan, study: Study) -> Figure:
     """Every pair: seconds foretold by its tokens against seconds found."""
     fig, ax = plots.figure(study.target.name, kinds(study, "recordings"), height_in=4.0)
-    each = itl_s(timed) or 0.0
+    each = itl_s(timed)
+    clouds = {name: _foretold(both, each) for name, both in _timed_pairs(timed, plan).items()}
+    if not any(clouds.values()):
+        return _unseen(fig, ax)
     ends = [0.0]
     looks = zip(plots.PALETTE * 2, plots.MARKERS * 2, strict=True)
-    for (name, both), (colour, marker) in zip(_timed_pairs(timed, plan).items(), looks, strict=False):
-        known = _foretold(both, each)
+    for (name, known), (colour, marker) in zip(clouds.items(), looks, strict=False):
         x, y = [a for a, _ in known], [b for _, b in known]
         ax.scatter(x, y, s=24, color=colour, marker=marker, alpha=0.7, label=name)
         ends += [*x, *y]
@@ -92,8 +101,17 @@ def savings_figure(timed: Record, plan: Plan, study: Study) -> Figure:
     return fig
 
 
-def _foretold(both: Sequence[Pair], each_s: float) -> list[tuple[float, float]]:
-    """Seconds foretold and found of each whole pair."""
+def _unseen(fig: Figure, ax: Axes) -> Figure:
+    """No pair of whole, timed answers, or no time of a token."""
+    ax.text(0.5, 0.5, NOT_SEEN, transform=ax.transAxes, ha="center", color=plots.GREY)
+    ax.set_axis_off()
+    return fig
+
+
+def _foretold(both: Sequence[Pair], each_s: float | None) -> list[tuple[float, float]]:
+    """Seconds foretold and found of each whole pair; none where no time of a token is known."""
+    if each_s is None:
+        return []
     known = [(p.tokens_saved, p.saved_s) for p in both]
     return [(saved * each_s, found) for saved, found in known if saved is not None and found is not None]
 
@@ -109,10 +127,10 @@ def savings_alt(timed: Record, plan: Plan, study: Study) -> str:
     parts = [
         f"{name} {told(one.measured.value, '.2f', ' s')} found, {told(one.predicted_s, '.2f', ' s')} foretold"
         for name, one in savings(timed, plan).items()
+        if one.measured.value is not None and one.predicted_s is not None
     ]
-    return (
-        f"Latency saved against tokens saved times inter-token latency, target {study.target.name}. "
-        f"Means: {'; '.join(parts)}."
+    return f"Latency saved against tokens saved times inter-token latency, target {study.target.name}. " + (
+        f"Means: {'; '.join(parts)}." if parts else f"Nothing is shown: {NOT_SEEN}."
     )
 
 
@@ -123,7 +141,8 @@ def latency_table(timings: Mapping[str, Record], plan: Plan) -> pd.DataFrame:
         for source, timed in timings.items()
         for name in _timed_forms(timed, plan)
     ]
-    return pd.DataFrame(rows).set_index(["set", "form"])
+    index = ["set", "form"]
+    return pd.DataFrame(rows, columns=None if rows else index).set_index(index)
 
 
 def _latency_row(timed: Record, form: str) -> dict[str, str]:

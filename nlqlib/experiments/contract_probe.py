@@ -15,7 +15,9 @@ from typing import Literal
 from nlqlib import paths
 from nlqlib.analysis.compactness import layout
 from nlqlib.artifacts import Measured, Record
+from nlqlib.experiments.compact_guard import BROKEN, keep_nothing_lost
 from nlqlib.experiments.conditions import Condition
+from nlqlib.experiments.output_contracts import BASIC, basic
 from nlqlib.experiments.recording import recorded
 from nlqlib.experiments.study import Spec, Study
 from nlqlib.load.batch import complete_all
@@ -188,10 +190,16 @@ def flagged_study(study: Study) -> Study:
 
 
 def probe(study: Study, flagged: bool = False) -> Record:
-    """Ask the server in every way and keep what was found."""
+    """Ask the server in every way and keep what was found.
+
+    Raises `RuntimeError` where a request was lost or none was answered: nothing is retained then.
+    """
 
     def measure() -> Measured:
-        found = found_on(study.target, SERVER_FLAG if flagged else None)
+        asked = probe_requests(SERVER_FLAG if flagged else None)
+        answers = study.run(_answers(study.target, asked))
+        keep_nothing_lost(((one.outcome, one.error) for one in answers.values()), "the probe", BROKEN)
+        found = judge_probe(answers)
         told = [asdict(one) for one in found]
         ok = sum(one.verdict not in ("refused", "no answer", "cut") for one in found)
         server = study.run(identify(study.target))
@@ -226,13 +234,22 @@ def honoured(found: Sequence[Finding]) -> list[str]:
 
 def already_compact(found: Sequence[Finding]) -> bool:
     """Does the server write minified JSON for a plain schema?"""
-    plain = next((one for one in found if one.way == "schema"), None)
+    asked_by = schema_contract(found)
+    plain = next((one for one in found if BASIC.get(one.way) == asked_by), None)
     return plain is not None and plain.verdict == "honoured" and layout(plain.text) == "compact"
 
 
 def ignored(found: Sequence[Finding]) -> list[str]:
     """The request fields that were answered with HTTP 200 and left no trace."""
     return [one.field for one in found if one.verdict == "ignored"]
+
+
+def schema_contract(found: Sequence[Finding]) -> str:
+    """The contract by which this server is asked for the schema, whatever the whitespace."""
+    return basic({one.way: one.verdict for one in found})
+
+
+# ---- recording -------------------------------------------------------------------------------------------
 
 
 def record_probe(target: Target, flagged: bool = False) -> Path:

@@ -4,14 +4,24 @@
 alone or by the worked examples too. The others leave the prompt as it is and constrain the generation.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from nlqlib.experiments.conditions import Condition
 from nlqlib.nlq.catalog import QuestionError
+from nlqlib.records import UNCONSTRAINED
 
 Enforced = Literal["nothing", "request", "server"]
+BASIC: Mapping[str, str] = {
+    "schema": "structured_outputs",
+    "response_format": "response_format",
+    "guided_json": "guided_json",
+}
+"""Contracts that promise the schema and say nothing of whitespace, by the way of the probe that tries each;
+in order of preference: vLLM's field, the one that servers share, vLLM's former field."""
+USABLE = ("honoured", "cannot tell", "cut", "no answer")
+"""Verdicts of a way that may be relied on, the best first; what is ignored or refused is of no use."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +86,35 @@ def form(name: str) -> Form:
     return FORMS[name]
 
 
-def compared(honoured: Sequence[str], quick: bool, flagged: bool) -> list[Form]:
+def basic(verdicts: Mapping[str, str]) -> str:
+    """The contract that asks for the schema, by the `verdicts` on the ways of `BASIC`.
+
+    The first that is honoured; where none is, the first of which nothing is known for certain; and
+    `unconstrained` where all are ignored or refused, since then no schema can be asked for.
+    """
+    ranked = ((verdict, way) for verdict in USABLE for way in BASIC)
+    able = (BASIC[way] for verdict, way in ranked if verdicts.get(way) == verdict)
+    return next(able, UNCONSTRAINED.name)
+
+
+def based(form: Form, contract: str) -> Form:
+    """`form`, its schema asked for by `contract` where that is all that its own contract does."""
+    if form.contract != PRETTY.contract or contract == PRETTY.contract:
+        return form
+    free = form.name == PRETTY.name and contract == UNCONSTRAINED.name
+    says = "JSON as the prompt asks: no schema is enforced" if free else form.says
+    return replace(form, contract=contract, says=says)
+
+
+def compared(
+    honoured: Sequence[str], quick: bool, flagged: bool, contract: str = PRETTY.contract
+) -> list[Form]:
     """The forms to compare on a server that honours the forms `honoured`, the pretty one first.
 
     In the `quick` profile one enforced form stands for all of its kind. `flagged`: also those that need a
-    server of their own flags.
+    server of their own flags. `contract`: by which the plain schema is asked for.
     """
     able = [name for name in PER_REQUEST if name in honoured]
     chosen = able[:1] if quick else able
     names = [PRETTY.name, *ASKED, *chosen, *(f"shown_{name}" for name in able[:1])]
-    return [FORMS[name] for name in (*names, *(FLAGGED if flagged else ()))]
+    return [based(FORMS[name], contract) for name in (*names, *(FLAGGED if flagged else ()))]
