@@ -4,23 +4,25 @@ A block of the README stands between `<!-- NAME -->` and `<!-- /NAME -->`; the r
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from nlqlib.files import write_if_changed
-from nlqlib.front_page import story
+from nlqlib.front_page import Scene, story
 from nlqlib.front_page_lift import LiftedFigure, as_myst, shortened
 
 TARGET = "twin"
 PICTURES = Path("docs/figures")
 SHOWN = 6
 """Steps of the story in the README: enough for a visitor, the site has the rest."""
+MEANING = "13"
+"""The notebook whose step is the last one here: whether the answers are right."""
 
 
 def renew(readme: Path, loaded: Mapping[str, Any], costs: Mapping[str, str]) -> list[Path]:
     """Rewrite the blocks `story` and those in `costs` of `readme`, and its pictures; what was written."""
-    told = story(loaded, TARGET)[:SHOWN]
+    told = chosen(story(loaded, TARGET))
     names = [
         PICTURES / f"{at:02}_{scene.made_by or scene.notebook}.png" for at, (scene, _) in enumerate(told, 1)
     ]
@@ -35,6 +37,12 @@ def renew(readme: Path, loaded: Mapping[str, Any], costs: Mapping[str, str]) -> 
     texts = {"story": "\n\n".join(_step(name, lifted, scene.together) for name, (scene, lifted) in steps)}
     write_if_changed(readme, with_blocks(readme.read_text("utf-8"), {**texts, **costs}).encode())
     return [*written, readme]
+
+
+def chosen(told: Sequence[tuple[Scene, LiftedFigure]]) -> list[tuple[Scene, LiftedFigure]]:
+    """`SHOWN` steps of the story: its first ones, and the one about meaning where there is one."""
+    meaning = [step for step in told if step[0].notebook == MEANING][:1]
+    return [*[step for step in told if step not in meaning][: SHOWN - len(meaning)], *meaning]
 
 
 def _step(name: Path, lifted: LiftedFigure, together: int) -> str:

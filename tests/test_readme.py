@@ -6,7 +6,7 @@ import pytest
 from front_pages import admission, knee
 
 from nlqlib import __main__ as command_line
-from nlqlib import front_page_readme, paths
+from nlqlib import front_page, front_page_lift, front_page_readme, paths
 
 README = (paths.ROOT / "README.md").read_text("utf-8")
 PAGES = [paths.ROOT / "README.md", *sorted(paths.NOTEBOOKS.glob("*.md"))]
@@ -71,6 +71,23 @@ def test_its_blocks_are_renewed_and_the_rest_is_left(tmp_path):
     )
     assert "<!-- plan url -->\n| x |\n<!-- /plan url -->" in text and all(path.is_file() for path in written)
     assert front_page_readme.renew(readme, loaded, {"plan url": "| x |"}) and readme.read_text() == text
+
+
+LIFTED = front_page_lift.LiftedFigure("p", "Q", "alt", 300, b"", "It is so.", "")
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ("03 02 03 05 06 07 08 13", "03 02 03 05 06 13"),
+        ("03 02 03 05 06 07 08", "03 02 03 05 06 07"),
+        ("03 13", "03 13"),
+        ("", ""),
+    ],
+)
+def test_its_story_is_the_first_steps_and_the_one_about_meaning(told, shown):
+    steps = [(front_page.Scene(number), LIFTED) for number in told.split()]
+    assert [scene.notebook for scene, _ in front_page_readme.chosen(steps)] == shown.split()
 
 
 def test_a_missing_block_is_an_error_that_names_it():
