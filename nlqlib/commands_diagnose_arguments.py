@@ -17,7 +17,8 @@ prints (shortened)
   (target twin, times modelled)
 
   Layers, from the outside in
-    Router             limits       lets 1.0 through; mean wait 92.4 s at 32 in flight
+    Router             limits       lets about 1.0 through at once (estimated by Little's law); mean
+                                    wait 92.4 s at 32 in flight
     Replica admission  not reached  mean wait 0 s at 32 in flight; it is given no more than 1 at once
 
   Where to change it

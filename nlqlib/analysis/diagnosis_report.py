@@ -6,7 +6,7 @@ from typing import Literal
 
 from nlqlib.analysis.diagnosis_cause import Cause
 from nlqlib.analysis.diagnosis_decision import Findings
-from nlqlib.analysis.diagnosis_layers import LayerName
+from nlqlib.analysis.diagnosis_layers import Holding, LayerName
 from nlqlib.analysis.diagnosis_levels import SweepLevel, totals
 from nlqlib.analysis.diagnosis_replicas import history, within
 from nlqlib.analysis.staircase import Staircase
@@ -82,8 +82,7 @@ def _inside(found: Findings) -> Iterator[Evidence]:
     ):
         if wait_s is not None and top.mean_s:
             held = next((h for h in view.holdings if h.layer == name), None)
-            through = "no queue" if held is None else "a queue"
-            through += "" if held is None or held.admits is None else f"; lets {held.admits:.1f} through"
+            through = "no queue" if held is None else "; ".join(["a queue", *_admitted(held)])
             share = f"{wait_s:.3g} s, {wait_s / top.mean_s:.0%} of the latency"
             yield Evidence(f"mean wait at the {name}, {top.concurrency} in flight", share, through)
     if top.running_max is not None:
@@ -92,6 +91,15 @@ def _inside(found: Findings) -> Iterator[Evidence]:
         yield Evidence(
             f"running in the engine, {top.concurrency} in flight", f"{top.running_max:g}{waiting}", reading
         )
+
+
+def _admitted(held: Holding) -> list[str]:
+    """How many requests a layer with a queue lets go on, and how that is known; nothing where it is not."""
+    if held.admits is None:
+        return []
+    if held.layer == "engine":
+        return [f"{held.admits:g} run at once"]
+    return [f"lets about {held.admits:.1f} through at once (estimated by Little's law)"]
 
 
 def _replicas(found: Findings) -> Iterator[Evidence]:
@@ -193,9 +201,9 @@ def _gateway(found: Findings, cause: Cause, layer: LayerName) -> tuple[State, st
     if wait_s is None:
         return "not observable", "its waits are not told"
     if held is not None:
-        through = "" if held.admits is None else f"lets {held.admits:.1f} through; "
         state: State = "limits" if found.view.binding is held else "queues"
-        return state, f"{through}mean wait {wait_s:.3g} s at {top.concurrency} in flight"
+        seen = f"mean wait {wait_s:.3g} s at {top.concurrency} in flight"
+        return state, "; ".join([*_admitted(held), seen])
     return _untouched(found, cause, layer, f"mean wait {wait_s:.3g} s at {top.concurrency} in flight")
 
 
