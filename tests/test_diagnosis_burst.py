@@ -18,14 +18,14 @@ def test_one_at_a_time_latency_grows_by_twice_n_less_one_over_n_plus_one_of_its_
     assert found.rise == pytest.approx(2 * 15 / 17)
     assert found.reason == (
         "16 requests sent at once ended in the order of sending, one after another: from first to last, "
-        "latency grew by 1.76 of its mean (0 is all together, 1.76 one at a time)"
+        "latency grew by 1.76 × its mean (0 is all together, 1.76 one at a time)"
     )
 
 
 def test_a_wider_limit_grows_less_and_says_how_many_come_first() -> None:
     found = burst([behind(4)], 4.0)
     assert "ended in the order of sending, the first 4 together: " in found.reason
-    assert 0 < found.rise < 2 * 15 / 17 and f"grew by {found.rise:.2f} of its mean" in found.reason
+    assert 0 < found.rise < 2 * 15 / 17 and f"grew by {found.rise:.2f} × its mean" in found.reason
 
 
 def test_the_bounds_named_are_those_of_the_bursts_own_size() -> None:

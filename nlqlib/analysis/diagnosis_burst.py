@@ -130,7 +130,7 @@ def _queued(
 def _told(n: int, rise: float, how: str) -> str:
     """The rise in words, beside that without a queue and that behind a limit of one, 2 (N − 1) / (N + 1)."""
     return (
-        f"{n} requests sent at once {how}: from first to last, latency grew by {rise:.2f} of its mean "
+        f"{n} requests sent at once {how}: from first to last, latency grew by {rise:.2f} × its mean "
         f"(0 is all together, {2 * (n - 1) / (n + 1):.2f} one at a time)"
     )
 
