@@ -28,6 +28,7 @@ def job(folder: Path, working: str = WHOLE, executed: str = "done.ipynb") -> Job
         (WHOLE[:100], "done.ipynb", "NotJSONError", "not appear to be JSON"),
         ("", "done.ipynb", "NotJSONError", "not appear to be JSON"),
     ],
+    ids=["no folder", "cut", "empty"],
 )
 def test_a_notebook_that_cannot_be_kept_failed(
     working: str, executed: str, error: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -38,7 +39,11 @@ def test_a_notebook_that_cannot_be_kept_failed(
     assert message in told["failure"]["message"]
 
 
-@pytest.mark.parametrize(("working", "executed"), [(WHOLE, "file/done.ipynb"), (WHOLE[:100], "done.ipynb")])
+@pytest.mark.parametrize(
+    ("working", "executed"),
+    [(WHOLE, "file/done.ipynb"), (WHOLE[:100], "done.ipynb")],
+    ids=["no folder", "cut"],
+)
 def test_the_notebooks_own_failure_comes_before_that_of_writing_it(
     working: str, executed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
