@@ -20,6 +20,7 @@ from nlqlib import (
     commands_probe,
     commands_record,
     commands_sweep_arguments,
+    commands_tools,
 )
 
 EPILOG = """examples:
@@ -28,6 +29,7 @@ EPILOG = """examples:
   python -m nlqlib evaluate data/questions/dev.jsonl --condition cues --out rows.jsonl
   python -m nlqlib guard dev --raw rows.jsonl --condition cues
   python -m nlqlib simulate scenario.json
+  python -m nlqlib validate-twin --only throughput fit
   python -m nlqlib sweep --target twin --concurrency 1,8,16 --repeats 3 --out build/sweep
   python -m nlqlib diagnose --target https://host/v1 --workload chats.jsonl
   python -m nlqlib compare build/before build/after
@@ -135,11 +137,8 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser("publish", help="the site as one archive")
     commands.add_parser("readme", help="renew the README's story from executed notebooks")
     commands_meaning.register(commands)
-    _sql(commands)
-    _engine(commands)
-    _twin(commands)
+    commands_tools.register(commands)
     commands_gateway.register(commands)
-    _window(commands)
     _calibrate(commands)
     commands_sweep_arguments.register(commands)
     commands_diagnose_arguments.register(commands)
@@ -150,69 +149,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-
-
-def _sql(commands: Commands) -> None:
-    command = commands.add_parser("sql", help="intent → SQL, bound values, rows (no model)")
-    command.add_argument("intent", help="a JSON file with one intent; - reads standard input")
-    command.add_argument("--json", action="store_true", help="JSON instead of a table")
-    command.set_defaults(command=lambda a: _commands().sql(a.intent, a.json))
-
-
-def _engine(commands: Commands) -> None:
-    serve = commands.add_parser("serve", help="an endpoint in real time, until Ctrl-C")
-    serve.add_argument("what", choices=["local", "twin"])
-    serve.add_argument("--port", type=int, help="port on the loopback (default: a free one)")
-    twin = serve.add_argument_group("serve twin")
-    twin.add_argument("--twin", help="name or file of a twin document (default: the article's L4)")
-    twin.add_argument("--words", choices=["recordings", "synthetic"], help="replayed, or lengths drawn")
-    twin.add_argument("--output-tokens", type=float, help="mean of the lengths drawn (default: 115)")
-    twin.add_argument("--output-sd", type=float, help="their spread (default: 3)")
-    twin.add_argument("--seed", type=int, help="seed of the lengths drawn (default: 0)")
-    twin.add_argument("--max-num-seqs", type=int, help="sequences running at once (default: the document's)")
-    serve.set_defaults(command=_serve)
-    install = commands.add_parser("engine", help="install vLLM and its model into the cache")
-    install.set_defaults(command=lambda a: _commands().install())
-
-
-def _serve(args: argparse.Namespace) -> int:
-    if args.what == "local":
-        return int(_commands().serve(args.port))
-    from nlqlib import commands_serve
-
-    names = ("twin", "words", "output_tokens", "output_sd", "seed", "max_num_seqs")
-    settings = commands_serve.twin_settings(**{name: getattr(args, name) for name in names})
-    return commands_serve.twin(args.port, settings)
-
-
-def _twin(commands: Commands) -> None:
-    simulate = commands.add_parser("simulate", help="twin on an explicit request list → per-request times")
-    simulate.add_argument(
-        "scenario", help="a JSON file with engine, step_time and requests; - reads standard input"
-    )
-    simulate.add_argument("--json", action="store_true", help="JSON instead of a table")
-    simulate.set_defaults(command=lambda a: _twin_commands().simulate(a.scenario, a.json))
-    validate = commands.add_parser("validate-twin", help="every stated bound of the twin, met or not")
-    validate.add_argument(
-        "--only", nargs="+", default=[], metavar="GROUP", help="these groups of bounds alone"
-    )
-    validate.add_argument("--json", action="store_true", help="JSON instead of a table")
-    validate.set_defaults(command=lambda a: _twin_commands().validate(a.only, a.json))
-
-
-def _window(commands: Commands) -> None:
-    command = commands.add_parser("window", help="two saved /metrics pages → what the server did in between")
-    command.add_argument("before", help="the page at the beginning, a text file, plain or gzipped")
-    command.add_argument("after", help="the page at the end")
-    command.add_argument("--elapsed", type=float, required=True, help="seconds between the two")
-    command.add_argument("--json", action="store_true", help="JSON instead of tables")
-    command.set_defaults(command=_run_window)
-
-
-def _run_window(args: argparse.Namespace) -> int:
-    from nlqlib.commands_window import window
-
-    return window(args.before, args.after, args.elapsed, args.json)
 
 
 def _calibrate(commands: Commands) -> None:
@@ -242,12 +178,6 @@ def _target(command: argparse.ArgumentParser) -> None:
         "--target", default=default, help="twin, local or https://host/v1 (default: %(default)s)"
     )
     command.add_argument("--json", action="store_true", help="JSON instead of a table")
-
-
-def _twin_commands():  # type: ignore[no-untyped-def]
-    from nlqlib import commands_twin
-
-    return commands_twin
 
 
 def _commands():  # type: ignore[no-untyped-def]
