@@ -1,7 +1,7 @@
 """How much a run will send and about how long it takes, said and limited before anything is sent."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from nlqlib.records import Json
 
@@ -12,13 +12,15 @@ class LimitError(ValueError):
 
 @dataclass(frozen=True)
 class Plan:
-    """What one notebook will send; right within a factor of two."""
+    """What one notebook will send, right within a factor of two, and what it may send at most."""
 
     requests: int = 0
     prompt_tokens: int = 0
     output_tokens: int = 0
     seconds: float = 0.0
     """Wall time of the measurements; a notebook's own start is not in it."""
+    beyond_tokens: int = 0
+    """On top of the planned ones, were every prompt and answer as long as it may be."""
 
     def __add__(self, other: "Plan") -> "Plan":
         return Plan(
@@ -26,11 +28,21 @@ class Plan:
             self.prompt_tokens + other.prompt_tokens,
             self.output_tokens + other.output_tokens,
             self.seconds + other.seconds,
+            self.beyond_tokens + other.beyond_tokens,
         )
 
     @property
     def tokens(self) -> int:
         return self.prompt_tokens + self.output_tokens
+
+    @property
+    def most_tokens(self) -> int:
+        """An upper bound, as far as the model counts the tokens of a prompt as Qwen2.5 does."""
+        return self.tokens + self.beyond_tokens
+
+    def to_json(self) -> Json:
+        """The plan and its bound as plain data."""
+        return {**asdict(self), "most_tokens": self.most_tokens}
 
 
 @dataclass(frozen=True)
@@ -58,7 +70,10 @@ def total(plans: Mapping[str, Plan | None]) -> Plan:
 
 
 def check_limits(plans: Mapping[str, Plan | None], max_requests: int | None, max_tokens: int | None) -> None:
-    """Raises `LimitError` when a limit is given and the plan exceeds it or is not known."""
+    """Raises `LimitError` when a limit is given that the plan might exceed, or where a plan is not known.
+
+    Tokens are counted at most: every answer as long as its request allows.
+    """
     if max_requests is None and max_tokens is None:
         return
     unknown = [name for name, plan in plans.items() if plan is None]
@@ -70,11 +85,11 @@ def check_limits(plans: Mapping[str, Plan | None], max_requests: int | None, max
     needed = total(plans)
     for name, wanted, limit in (
         ("MAX_REQUESTS", needed.requests, max_requests),
-        ("MAX_TOKENS", needed.tokens, max_tokens),
+        ("MAX_TOKENS", needed.most_tokens, max_tokens),
     ):
         if limit is not None and wanted > limit:
             raise LimitError(
-                f"the plan needs {wanted:,} but {name} allows {limit:,}: raise it, choose fewer NOTEBOOKS, "
+                f"the run may need {wanted:,} but {name} allows {limit:,}: raise it, choose fewer NOTEBOOKS, "
                 "or use PROFILE=quick; nothing was sent"
             )
 
@@ -93,6 +108,14 @@ def plan_rows(plans: Mapping[str, Plan | None]) -> list[list[str]]:
     """Table rows: notebook, requests, prompt tokens, output tokens, duration; a total at the end."""
     rows = [[name, *_cells(plan)] for name, plan in plans.items()]
     return [*rows, ["total", *_cells(total(plans))]] if len(plans) > 1 else rows
+
+
+def most_line(plans: Mapping[str, Plan | None]) -> str:
+    """What `MAX_TOKENS` is held against, as a line; empty where nothing is sent."""
+    most = total(plans).most_tokens
+    if not most:
+        return ""
+    return f"at most {most:,} tokens, every answer as long as it may be: what MAX_TOKENS is held against"
 
 
 HEADER = ["notebook", "requests", "prompt tokens", "output tokens", "about"]

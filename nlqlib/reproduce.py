@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from nlqlib import paths
@@ -18,7 +18,17 @@ from nlqlib.files import WriteError
 from nlqlib.notebook_batch import Batch
 from nlqlib.notebook_params import ParameterError, declared, pairs, passed
 from nlqlib.notebook_run import Notebook
-from nlqlib.plan import HEADER, Asked, LimitError, Plan, PlanFunction, check_limits, plan_rows, table
+from nlqlib.plan import (
+    HEADER,
+    Asked,
+    LimitError,
+    Plan,
+    PlanFunction,
+    check_limits,
+    most_line,
+    plan_rows,
+    table,
+)
 from nlqlib.run_report import report
 from nlqlib.run_settings import RunSettings, SettingError, parse, select
 
@@ -57,7 +67,7 @@ def _plan(
     settings = parse("plan", argv)
     planned = _announce_plan(settings, prepare(settings, places), plans)
     if settings.json:
-        print(json.dumps({name: asdict(p) if p else None for name, p in planned.items()}, indent=2))
+        print(json.dumps({name: p.to_json() if p else None for name, p in planned.items()}, indent=2))
     return 0
 
 
@@ -116,6 +126,8 @@ def _announce_plan(
     planned = {n.name: plans[n.name](_asked(settings, n)) if n.name in plans else None for n in notebooks}
     settings.say(f"target {settings.target_name}, profile {settings.effective_profile}")
     settings.say(table(HEADER, plan_rows(planned)))
+    if most := most_line(planned):
+        settings.say(most)
     check_limits(planned, settings.max_requests, settings.max_tokens)
     return planned
 

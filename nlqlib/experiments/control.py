@@ -203,7 +203,11 @@ def _check(study: Study, cell: str) -> None:
 
 
 def points(study: Study, params: Json) -> list[tuple[Study, Spec]]:
-    """Every point of the notebook under its `params`, each with the study of its variant."""
+    """Every point of the notebook under its `params`, each with the study of its variant.
+
+    Raises `TargetError` for a cell that there is not.
+    """
+    _check(study, str(params.get("cell") or ""))
     cell, url = str(params.get("cell") or STANDARD), study.target.kind == "url"
     found: list[tuple[Study, Spec]] = [(study, prediction_spec())]
     for trial in trials(study, int(params["seed"])):

@@ -24,10 +24,11 @@ from nlqlib.experiments import (
     saturation,
     staircase,
 )
-from nlqlib.experiments.plans_tokens import OUTPUT_TOKENS, sizes
+from nlqlib.experiments.plans_tokens import OUTPUT_TOKENS, longest_question, sizes
 from nlqlib.experiments.study import Spec, Study
 from nlqlib.plan import Asked, Plan, PlanFunction, total
 from nlqlib.records import Json
+from nlqlib.serving.target import TargetError
 
 Specs = Callable[[Study, Json], list[Spec]]
 
@@ -73,19 +74,27 @@ SPEED_UP = 0.3
 
 
 def plan(asked: Asked) -> Plan:
-    """The plan of one notebook: requests, tokens and seconds of its missing points."""
+    """The plan of one notebook: requests, tokens and seconds of its missing points.
+
+    Raises `TargetError` where its parameters cannot be used, before anything is sent.
+    """
     client: Any = asked.params.get("client") or "wire"
     study = Study.open(asked.notebook, asked.target, asked.profile, client)
-    missing = [(w, s) for w, s in points(study, asked) if asked.remeasure or not w.retained(s)]
-    return total({str(i): of_point(spec, where.target.kind) for i, (where, spec) in enumerate(missing)})
+    try:
+        found = points(study, asked)
+    except TargetError as error:
+        raise TargetError(f"{asked.notebook}: {error}") from error
+    question = longest_question(asked.params.get("sets") or ())
+    missing = [(w.target.kind, s) for w, s in found if asked.remeasure or not w.retained(s)]
+    return total({str(i): of_point(spec, kind, question) for i, (kind, spec) in enumerate(missing)})
 
 
-def of_point(spec: Spec, kind: str) -> Plan:
-    """The plan of one point on a target of `kind`."""
-    sent = sizes(spec, kind)
+def of_point(spec: Spec, kind: str, question: int = 0) -> Plan:
+    """The plan of one point on a target of `kind`; `question`: the longest question's tokens, at most."""
+    sent = sizes(spec, kind, question=question)
     seconds = duration_s(replace(spec, requests=sent.requests), kind, sent.output)
     prompt, output = (round(sent.requests * each) for each in (sent.prompt, sent.output))
-    return Plan(sent.requests, prompt, output, seconds)
+    return Plan(sent.requests, prompt, output, seconds, max(0, sent.most - prompt - output))
 
 
 def points(study: Study, asked: Asked) -> list[tuple[Study, Spec]]:
