@@ -105,5 +105,9 @@ def _link(page: str) -> str:
 
 
 def _not_run(target: str, what: str, notebook: str) -> str:
-    chosen = "" if target == "twin" else " TARGET=local" if target == "local" else ' TARGET="$ENDPOINT"'
-    return f"{what}: not run yet on this target: `make reproduce{chosen} NOTEBOOKS={notebook[:2]}`."
+    """What is missing, and the command that measures it; an endpoint is found again by its name alone."""
+    known = {MODEL: "", "local": " TARGET=local"}
+    chosen = known.get(target, f" TARGET=https://… TARGET_NAME={target}")
+    again = "" if target in known else ", with the same key, metrics and profile settings as before"
+    command = f"`make reproduce{chosen} NOTEBOOKS={notebook[:2]}`"
+    return f"{what}: not run yet on this target: {command}{again}."

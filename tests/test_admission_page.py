@@ -274,7 +274,7 @@ def test_deployments_are_merged_by_their_cells(
     assert table.loc["low/high", "repeats"] == "not observable here"
     assert table.loc["low/low", "router limit"] == "not ours"
     sentence = factorial_page.effects_sentence(merged, study)
-    assert "cannot be told apart" in sentence and "low/high, high/high" in sentence
+    assert "four deployments" in sentence and "missing (router/replica): low/high, high/high;" in sentence
 
 
 def test_without_a_label_the_endpoint_is_swept_as_it_is(

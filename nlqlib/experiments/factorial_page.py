@@ -110,8 +110,7 @@ def effects_sentence(cells: Cells, study: Study) -> str:
     alone = [found.effect(f"{f}, {g} low").value for f, g in (FACTORS, FACTORS[::-1])]
     low, both = found.cells.get(("low", "low")), found.cells.get(("high", "high"))
     if found.missing or None in alone or low is None or both is None:
-        gone = ", ".join(label(cell) for cell in found.missing)
-        return f"The effects cannot be told apart: there is no valid measurement of {gone}."
+        return _untold(", ".join(label(cell) for cell in found.missing), study)
     change = (both.mean or 0.0) - (low.mean or 0.0)
     text = (
         f"Raised alone, the router's limit changes throughput by {alone[0]:+.2f} req/s and the replica's by "
@@ -122,6 +121,16 @@ def effects_sentence(cells: Cells, study: Study) -> str:
     return (
         f"{text} On the twin it is by construction that the three cells with a low limit are alike, since a "
         "queue that lets one through does so wherever it stands; predicted is how much the fourth gains."
+    )
+
+
+def _untold(gone: str, study: Study) -> str:
+    """Which cells are missing, and on an endpoint whose limits are not ours what it takes to have them."""
+    if sets_limits(study):
+        return f"The effects cannot be told apart: there is no valid measurement of {gone}."
+    return (
+        "Not measured: to tell the two limits apart takes four deployments of the endpoint, each limit low "
+        f"or high; still missing (router/replica): {gone}; “Point it at your endpoint” says how."
     )
 
 
