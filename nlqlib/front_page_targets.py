@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from nlqlib.site_reader import banner
+from nlqlib.site_reader import banner, kinds_of
 
 
 def targets_of(loaded: Mapping[str, Any]) -> list[str]:
@@ -14,9 +14,10 @@ def targets_of(loaded: Mapping[str, Any]) -> list[str]:
 def about_target(loaded: Mapping[str, Any], target: str) -> str:
     """A box that names `target`, how its numbers came about, and when its pages were run."""
     pages = [nb for page, nb in loaded.items() if page.startswith(f"{target}/")]
-    about = [nb["metadata"].get("nlqlib", {}) for nb in pages]
-    kinds = sorted({kind for a in about for kind in a.get("kinds") or ()})
-    what = next((a["what"] for a in about if a.get("what")), None)
+    about = [{"target": target, **nb["metadata"].get("nlqlib", {})} for nb in pages]
+    kinds = sorted({kind for a in about for kind in kinds_of(a)})
+    said = sorted((a for a in about if a.get("what")), key=lambda a: -len(kinds_of(a)))  # most kinds first
+    what = said[0]["what"] if said else None
     return banner({"target": target, "kinds": kinds, "what": what, "run": _runs(pages)})
 
 

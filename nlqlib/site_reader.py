@@ -23,6 +23,8 @@ KEPT_METADATA = ("kernelspec", "language_info")  # the rest holds paths of the m
 HIDING_TAGS = {"hide-input", "hide-cell", "remove-input"}
 
 HEADLINES = {
+    ("drawn", "modelled", "replayed"): "Modelled times, answers replayed or drawn",
+    ("drawn", "modelled"): "Modelled, not measured",
     ("modelled", "replayed"): "Modelled times, replayed answers",
     ("modelled",): "Modelled, not measured",
     ("replayed",): "Replayed, not measured",
@@ -30,9 +32,15 @@ HEADLINES = {
 }
 EXPLANATIONS = {
     "modelled": "Any time on this page comes from a model of the endpoint; nobody measured it.",
-    "replayed": "Answers on this page are replayed from recordings of a real model.",
     "measured": "The numbers on this page were measured on this target.",
 }
+ANSWERS = {
+    ("replayed",): "Answers on this page are replayed from recordings of a real model.",
+    ("drawn",): "Answers on this page have no meaning, only lengths, which are drawn.",
+    ("drawn", "replayed"): "Some answers are replayed from recordings of a real model; others have no "
+    "meaning, only lengths, which are drawn or fixed.",
+}
+KIND = re.compile(r"\b(?:measured|modelled|replayed|drawn)\b")
 
 
 def read(text: str) -> NotebookNode:
@@ -51,19 +59,27 @@ def prepare(nb: NotebookNode) -> NotebookNode:
 def banner(about: Mapping[str, Any]) -> str:
     """The admonition for `about` = {target, run?, kinds?, what?}: who answered, and was it measured."""
     target = str(about.get("target") or "unknown")
-    kinds = tuple(sorted(about.get("kinds") or default_kinds(target)))
+    kinds = kinds_of(about)
     headline = HEADLINES.get(kinds, " and ".join(kinds).capitalize())
     style = "note" if kinds == ("measured",) else "warning"
     lines = [f"Target **{target}**" + (f": {about['what']}." if about.get("what") else ".")]
     lines += [EXPLANATIONS[kind] for kind in kinds if kind in EXPLANATIONS]
+    answers = tuple(kind for kind in kinds if kind in ("drawn", "replayed"))
+    lines += [ANSWERS[answers]] if answers else []
     if about.get("run"):
         lines.append(f"Run {about['run']}.")
     return f"```{{admonition}} {headline}\n:class: {style} nlqlib-banner\n" + "\n".join(lines) + "\n```"
 
 
-def default_kinds(target: str) -> tuple[str, ...]:
-    """What a target's numbers are when the run does not say: the twin models times and replays words."""
-    return ("modelled", "replayed") if target == "twin" else ("measured",)
+def kinds_of(about: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the numbers of a run are, in alphabetical order: as it says, else as its statement `what` does.
+
+    Where neither names a kind, everything that its target may be: the twin models times, and its answers are
+    replayed or drawn.
+    """
+    told = about.get("kinds") or KIND.findall(about.get("what") or "")
+    usual = ("modelled", "replayed", "drawn") if about.get("target") == "twin" else ("measured",)
+    return tuple(sorted(set(told or usual)))
 
 
 def _with_banner(cells: list[NotebookNode], about: Mapping[str, Any]) -> list[NotebookNode]:

@@ -22,7 +22,7 @@ def test_it_prints_the_lines_asked_for_and_the_counts(root: Path, capsys: pytest
     assert main(asked) == 0
     told = capsys.readouterr().out
     assert "dense.throughput.8" in told
-    assert told.splitlines()[0] == "Targets: twin (modelled times, replayed answers)"
+    assert told.splitlines()[0] == "Targets: twin (modelled times, answers replayed or drawn)"
     assert all(text.endswith("differs") for text in told.splitlines()[2:-1])
     assert told.splitlines()[-1].startswith("On twin ")
 

@@ -9,6 +9,7 @@ from site_pages import ALT, ALT_2, PNG, code, figure
 
 from nlqlib import front_page, front_page_data, front_page_lift, front_page_twin
 from nlqlib.front_page_study import opening, summary
+from nlqlib.front_page_targets import about_target
 
 SUITE = ("03_admission", "05_knee", "06_saturation", "99_summary")
 TWO = {"twin/03_admission": admission(), "twin/05_knee": knee()}
@@ -129,7 +130,12 @@ def test_the_study_opens_with_diagnosis_operating_point_cost_and_what_was_not_se
 
 def test_what_was_not_run_is_named_with_the_command_that_runs_it():
     text = opening({"my-l4/06_saturation": notebook("my-l4", code("x"))}, "my-l4", SUITE)
-    assert 'make reproduce TARGET="$ENDPOINT" NOTEBOOKS=03' in text and "NOTEBOOKS=05" in text
+    command = "make reproduce TARGET=https://… TARGET_NAME=my-l4 NOTEBOOKS="
+    assert f"`{command}03`, with the same key, metrics and profile settings as before." in text
+    assert f"`{command}05`" in text
+    twin, local = (opening({f"{t}/06_saturation": notebook(t)}, t, SUITE) for t in ("twin", "local"))
+    assert "`make reproduce NOTEBOOKS=03`." in twin
+    assert "`make reproduce TARGET=local NOTEBOOKS=03`." in local
 
 
 def test_the_counts_of_the_claims_table_lead_to_it():
@@ -142,6 +148,18 @@ def test_the_counts_of_the_claims_table_lead_to_it():
 def test_the_box_of_a_target_names_its_runs():
     text = front_page.front(TWO, "twin", SUITE).texts["front"]
     assert "Target **twin**: what twin is." in text and "Run of 2 notebooks, 2026-01-02 03:04 UTC." in text
+
+
+def test_the_box_of_a_target_says_all_that_its_pages_say_of_answers():
+    pages = {f"twin/{n}": notebook("twin") for n in ("a", "b", "c")}
+    some = "times modelled; some replayed, others drawn"
+    told = ("times modelled; words replayed", some, "times modelled; lengths drawn")
+    for nb, what in zip(pages.values(), told, strict=True):
+        nb.metadata["nlqlib"] = {"target": "twin", "what": what}
+    box = about_target(pages, "twin")
+    assert "Modelled times, answers replayed or drawn" in box and f"Target **twin**: {some}." in box
+    alone = about_target({"twin/c": pages["twin/c"]}, "twin")
+    assert "Modelled, not measured" in alone and "replayed" not in alone
 
 
 def test_the_error_of_the_twin_is_told_of_predicted_rows_alone():

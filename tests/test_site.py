@@ -120,7 +120,7 @@ def test_a_citation_stays_as_text_and_a_formula_is_mathml(built):
 @pytest.mark.site
 def test_every_page_names_its_target(built):
     twin, local = ((built / f"site/{t}/02_hand.html").read_text("utf-8") for t in ("twin", "local"))
-    assert "Target <strong>twin</strong>" in twin and "Modelled times, replayed answers" in twin
+    assert "Target <strong>twin</strong>" in twin and "Modelled times, answers replayed or drawn" in twin
     assert "Target <strong>local</strong>" in local and ">Measured<" in local
 
 

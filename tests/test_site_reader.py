@@ -50,7 +50,15 @@ def test_the_banner_stands_under_the_title_and_names_target_and_run():
 @pytest.mark.parametrize(
     ("about", "headline", "style"),
     [
-        ({"target": "twin"}, "Modelled times, replayed answers", "warning"),
+        ({"target": "twin"}, "Modelled times, answers replayed or drawn", "warning"),
+        ({"target": "twin", "what": "times modelled (an L4); drawn"}, "Modelled, not measured", "warning"),
+        (
+            {"target": "twin", "what": "times modelled (a GPU); words replayed"},
+            "Modelled times, replayed answers",
+            "warning",
+        ),
+        ({"target": "twin", "what": "times modelled; one length"}, "Modelled, not measured", "warning"),
+        ({"target": "mine", "what": "everything measured; model m"}, "Measured", "note"),
         (
             {"target": "twin", "kinds": ["modelled", "replayed"]},
             "Modelled times, replayed answers",
@@ -65,6 +73,24 @@ def test_the_banner_stands_under_the_title_and_names_target_and_run():
 def test_only_measured_pages_are_called_measured(about, headline, style):
     lines = site_reader.banner(about).splitlines()
     assert lines[0] == f"```{{admonition}} {headline}" and lines[1] == f":class: {style} nlqlib-banner"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "told"),
+    [
+        (["replayed", "modelled"], "Answers on this page are replayed from recordings of a real model."),
+        (["modelled", "drawn"], "Answers on this page have no meaning, only lengths, which are drawn."),
+        (["replayed", "drawn", "modelled"], "Some answers are replayed from recordings of a real model;"),
+    ],
+)
+def test_the_banner_says_in_one_sentence_how_answers_came_about(kinds, told):
+    lines = site_reader.banner({"target": "twin", "kinds": kinds}).splitlines()
+    assert sum("nswers" in line for line in lines[2:]) == 1 and any(x.startswith(told) for x in lines)
+    assert any(line.startswith("Any time on this page comes from a model") for line in lines)
+
+
+def test_a_page_without_answers_says_nothing_of_them():
+    assert "nswers" not in site_reader.banner({"target": "twin", "kinds": ["modelled"]})
 
 
 def test_a_notebook_without_a_title_still_gets_its_banner_first():

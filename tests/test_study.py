@@ -51,6 +51,23 @@ def test_the_twin_says_what_is_modelled_and_whose_words_it_replays(study: Study)
     assert "times modelled (Qwen2.5-3B-Instruct on one NVIDIA L4" in said and "virtual time" in said
 
 
+def test_answers_that_are_only_lengths_are_no_words_of_anybody(study: Study) -> None:
+    said = study.statement("drawn")
+    assert "only the lengths count, drawn at 115 ± 3 tokens" in said and "replayed" not in said
+
+
+def test_where_some_are_replayed_and_some_drawn_both_are_said(study: Study) -> None:
+    said = study.statement("replayed", "drawn")
+    assert said == study.statement("drawn", "replayed")
+    assert "some answers replayed from recordings of Qwen" in said
+    assert "of the others only the lengths count" in said
+
+
+def test_answers_of_another_kind_are_refused(study: Study) -> None:
+    with pytest.raises(ValueError, match="replayed, drawn, or both, not synthetic"):
+        study.statement("synthetic")  # type: ignore[arg-type]
+
+
 def test_an_unknown_profile_is_refused() -> None:
     with pytest.raises(TargetError, match="use full or quick"):
         Study.open("test", "twin", profile="fast")

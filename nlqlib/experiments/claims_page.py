@@ -16,7 +16,7 @@ from nlqlib.experiments.claims_html import ClaimsTable, cells
 
 ROOMY = 3
 """So many targets fit the table in full: it is to stay light on a phone."""
-KINDS = {"twin": "modelled times, replayed answers", "local": "measured on the machine that ran it"}
+KINDS = {"twin": "modelled times, answers replayed or drawn", "local": "measured on the machine that ran it"}
 JUDGED: tuple[Word, ...] = ("differs", "reproduced")
 SHORT = ["claim", "target", "article", "value", "difference", "tolerance", "tag", "because"]
 

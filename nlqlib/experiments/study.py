@@ -18,6 +18,15 @@ from nlqlib.serving.target import MEASUREMENT_VERSION, Target, TargetError, open
 
 T = TypeVar("T")
 Profile = Literal["full", "quick"]
+Heard = Literal["replayed", "drawn"]
+LENGTHS = "drawn at 115 ± 3 tokens as the article reports"
+ANSWERS = {
+    frozenset({"replayed"}): "words replayed from recordings of {speaker}",
+    frozenset({"drawn"}): f"of answers only the lengths count, {LENGTHS}",
+    frozenset({"replayed", "drawn"}): "some answers replayed from recordings of {speaker}; of the others "
+    f"only the lengths count, {LENGTHS}, or fixed",
+}
+"""How the twin answers on a page, as its banner says it."""
 
 
 @dataclass(frozen=True)
@@ -104,19 +113,24 @@ class Study:
         found = self.store.find(self.key(spec))
         return found is not None and found.current and not self.store.remeasure
 
-    def banner(self) -> None:
-        """Show what this page's numbers are, and whose words are heard."""
-        say(f"*{self.statement()}*")
+    def banner(self, *heard: Heard) -> None:
+        """Show what this page's numbers are; `heard`: how the twin answers on it (default: `replayed`)."""
+        say(f"*{self.statement(*heard)}*")
 
-    def statement(self) -> str:
-        """One sentence: the target, and how its numbers came about."""
-        speaker = f"model {self.target.speaker}" if self.target.speaker else "the model is what it serves"
-        if self.target.kind == "twin":
-            return (
-                f"target twin: times modelled ({self.target.models}, in virtual time); "
-                f"words replayed from recordings of {self.target.speaker}"
-            )
-        return f"target {self.target.name} ({self.profile} profile): everything measured; {speaker}"
+    def statement(self, *heard: Heard) -> str:
+        """One sentence: the target, and how its numbers came about.
+
+        `heard`: how the twin answers on the page; elsewhere the model that is served does.
+        Raises `ValueError` for anything but replayed, drawn, or both.
+        """
+        if self.target.kind != "twin":
+            speaker = f"model {self.target.speaker}" if self.target.speaker else "the model is what it serves"
+            return f"target {self.target.name} ({self.profile} profile): everything measured; {speaker}"
+        answers = ANSWERS.get(frozenset(heard or ("replayed",)))
+        if answers is None:
+            raise ValueError(f"a page's answers are replayed, drawn, or both, not {', '.join(heard)}")
+        told = answers.format(speaker=self.target.speaker)
+        return f"target twin: times modelled ({self.target.models}, in virtual time); {told}"
 
     def provenance(self, *records: Record) -> pd.DataFrame:
         """Where the given points are kept, when they were measured and with which code."""
