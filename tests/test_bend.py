@@ -58,6 +58,15 @@ def test_flat_throughput_has_no_knee_and_says_why():
     assert "does not rise" in found.reason
 
 
+@pytest.mark.parametrize("x", [[1, 2, 4, 8, 4, 1], [1, 2, 4, 4.1, 2, 1]])
+def test_throughput_that_rises_and_falls_again_is_not_said_not_to_rise(x):
+    assert "does not rise" not in knee([1, 2, 4, 8, 16, 32], x).reason
+
+
+def test_throughput_that_only_falls_does_not_rise():
+    assert "does not rise" in knee([1, 2, 4, 8, 16, 32], [4, 2, 1.5, 1, 0.7, 0.5]).reason
+
+
 def test_an_endpoint_that_admits_four_bends_at_four():
     found = knee([1, 2, 4, 8, 16, 32], [0.3125, 0.625, 1.25, 1.25, 1.25, 1.25])
     assert found.status == "knee"

@@ -18,6 +18,8 @@ GRID = 200
 """Candidate breaks between the second and the last but one concurrency."""
 MAX_SLOPE_RATIO = 0.9
 """A second slope above this share of the first is no bend worth a decision."""
+MIN_RISE = 0.1
+"""Throughput rises when its best level beats the first by more than this share, wherever it ends."""
 MIN_POINTS = 5
 """Two slopes, an intercept and a break take four; one is left to judge the fit by."""
 
@@ -64,8 +66,8 @@ def knee(
     if len(places) < MIN_POINTS:
         return _without("cannot tell", f"{len(places)} different concurrencies; a knee needs {MIN_POINTS}")
     straight = _residual(np.column_stack([np.ones_like(n), n]), x)
-    slope = float(np.polyfit(n, x, 1)[0])
-    if slope * float(np.ptp(n)) <= 0.1 * float(np.median(x)):
+    means = [float(x[n == place].mean()) for place in places]
+    if max(means) <= (1 + MIN_RISE) * means[0]:
         return _without("no knee", "throughput does not rise with concurrency")
     breaks = np.linspace(places[1], places[-2], GRID)
     sums = np.array([_residual(_pieces(n, b), x) for b in breaks])
