@@ -12,6 +12,7 @@ from nlqlib.load.closed_loop import LoadRun, closed_loop, cycled
 from nlqlib.load.open_loop import open_loop
 from nlqlib.records import ChatRequest
 from nlqlib.serving.client import Client, ClientKind, Endpoint, make_client
+from nlqlib.serving.inprocess import App
 from nlqlib.twin.clock import run_virtual
 
 QUESTIONS = [ChatRequest(f"q{i}", ({"role": "user", "content": f"question {i}"},)) for i in range(20)]
@@ -19,9 +20,7 @@ STREAMED = [ChatRequest(r.request_id, r.messages, stream=True) for r in QUESTION
 Load = Callable[[Client], Awaitable[LoadRun]]
 
 
-async def with_client(
-    load: Load, root: str, kind: ClientKind, app: FakeServer | None, **settings: Any
-) -> LoadRun:
+async def with_client(load: Load, root: str, kind: ClientKind, app: App | None, **settings: Any) -> LoadRun:
     """The run of `load` with a client of its own, which is closed."""
     clock, ceiling = settings.pop("clock", True), settings.pop("ceiling", None)
     endpoint = Endpoint(f"{root}/v1", MODEL, **settings)
@@ -32,7 +31,7 @@ async def with_client(
         await client.aclose()
 
 
-def in_virtual_time(load: Load, server: FakeServer, kind: ClientKind = "wire", **settings: Any) -> LoadRun:
+def in_virtual_time(load: Load, server: App, kind: ClientKind = "wire", **settings: Any) -> LoadRun:
     """`load` on `server` in this process."""
     return run_virtual(with_client(load, "http://fake", kind, server, **settings))
 

@@ -30,6 +30,7 @@ from nlqlib.load.closed_loop import LoadError, LoadRun, closed_loop, cycled
 from nlqlib.load.quiet import quiet
 from nlqlib.progress import PROGRESS, Progress
 from nlqlib.serving.client import Client, Endpoint, EndpointError, make_client
+from nlqlib.serving.gateway import Gateway
 from nlqlib.serving.running import run
 from nlqlib.twin.clock import VirtualLoop, run_virtual
 
@@ -202,6 +203,23 @@ def test_a_run_that_only_fails_is_stopped_with_outcome_and_body(concurrency: int
     ):
         in_virtual_time(closed(concurrency, 10_000), server)
     assert len(server.seen) < stops_at + concurrency
+
+
+@pytest.mark.parametrize("kind", ["wire", "openai"])
+def test_refusals_that_overtake_the_first_answers_do_not_stop_the_run(kind: Any) -> None:
+    """Four are worked on for three seconds, and meanwhile every other is refused at once."""
+    gateway = Gateway(FakeServer(Say(latency_s=3.0)), router=4, max_queue=0)
+    found = in_virtual_time(closed(8, 200), gateway, kind)
+    assert outcome_counts(found.completions) == {"ok": 4, "http_429": 196}
+    assert [c.outcome for c in found.completions[:4]] == ["ok"] * 4
+
+
+def test_a_failure_still_on_its_way_might_have_been_an_answer() -> None:
+    behaviours: list[Behaviour] = [Say(latency_s=9.0), *[Status(503, "")] * 99]
+    found = in_virtual_time(closed(2, 100), FakeServer(behaviours))
+    assert outcome_counts(found.completions) == {"ok": 1, "http_503": 99}
+    with pytest.raises(LoadError, match=r"first 20 requests all failed \(http_503 × 20\)"):
+        in_virtual_time(closed(2, 100), FakeServer([Status(503, "", latency_s=9.0), *behaviours[1:]]))
 
 
 def test_one_answer_among_the_first_lets_the_run_go_on() -> None:

@@ -99,6 +99,13 @@ def test_an_endpoint_that_only_refuses_stops_the_run() -> None:
     assert len(server.seen) == 20
 
 
+def test_refusals_that_overtake_the_first_answer_do_not_stop_the_run() -> None:
+    found = in_virtual_time(
+        opened(constant(100.0, 60)), FakeServer([Say(latency_s=3.0), *[Status(503, "")] * 59])
+    )
+    assert outcome_counts(found.completions) == {"ok": 1, "http_503": 59}
+
+
 def test_too_few_requests_are_refused_before_or_at_the_end() -> None:
     async def with_list(client: Client) -> Any:
         return await open_loop(client, QUESTIONS, constant(1.0, 21))

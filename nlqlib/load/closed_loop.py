@@ -36,7 +36,8 @@ async def closed_loop(
 
     `requests` are taken in their order (see `cycled`). `report.advance()` is called after each measured
     request. Failures are outcomes and are replaced like answers; but when the first max(3 · concurrency, 20)
-    requests all failed, or the requests run out, `LoadError` is raised. Cancelling ends every request.
+    requests have all failed and none was answered, or the requests run out, `LoadError` is raised. Cancelling
+    ends every request.
     """
     _check(concurrency, n, lead_in)
     check_supply(requests, lead_in + n)

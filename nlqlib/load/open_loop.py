@@ -29,7 +29,8 @@ async def open_loop(
     """Send one request at each of `arrivals_s` (seconds from the start, ascending; see `arrivals`).
 
     The run ends with the last answer. `planned_s` of each completion is its arrival. Raises `ValueError` for
-    arrivals that cannot be kept, `LoadError` when requests run out or the first 20 to end all failed.
+    arrivals that cannot be kept, `LoadError` when requests run out, or the first 20 failed and none was
+    answered.
     """
     plan = check_arrivals(arrivals_s)
     check_supply(requests, len(plan))

@@ -19,7 +19,7 @@ from nlqlib.serving.client import Client
 from nlqlib.twin.clock import is_virtual
 
 MIN_PATIENCE = 20
-"""Failures from the first request on, without one answer, after which a run is given up."""
+"""The first requests by number; when all of them have failed and nothing was answered, a run is given up."""
 
 
 class Counting(Protocol):
@@ -46,10 +46,10 @@ class Book:
         self._in_flight = 0
         self.peak_in_flight = 0
         self._kept: list[Completion | None] = [None] * (lead_in + n)
-        self._failures: list[Completion] | None = []  # until the first answer
+        self._failures: list[Completion] | None = []  # of the first `patience` ones, until the first answer
 
     async def send(self, number: int, request: ChatRequest, planned_s: float | None = None) -> Completion:
-        """Request `number`, to its end. Raises `LoadError` when too many came back and none was an answer."""
+        """Request `number`, to its end. Raises `LoadError` when the first ones have all failed."""
         self._in_flight += 1
         if self._in_flight > self.peak_in_flight:
             self.peak_in_flight = self._in_flight
@@ -57,18 +57,19 @@ class Book:
         self._in_flight -= 1
         self._kept[number] = completion
         if self._failures is not None:
-            self._judge(self._failures, completion)
+            self._judge(self._failures, number, completion)
         if self._report is not None and number >= self._lead_in:
             self._report.advance()
         return completion
 
-    def _judge(self, failures: list[Completion], completion: Completion) -> None:
+    def _judge(self, failures: list[Completion], number: int, completion: Completion) -> None:
+        # a refusal is back at once and an answer takes its time, so whoever ends first says nothing
         if completion.outcome in COMPLETED:
             self._failures = None
-            return
-        failures.append(completion)
-        if len(failures) >= self._patience:
-            raise LoadError(hopeless(failures))
+        elif number < self._patience:
+            failures.append(completion)
+            if len(failures) == self._patience:
+                raise LoadError(hopeless(failures))
 
     def kept(self) -> tuple[list[Completion], list[Completion]]:
         """The lead-in and the measured completions. Raises `LoadError` if the requests ran out."""
