@@ -167,7 +167,7 @@ def test_compare_shows_the_gain_with_its_interval_and_what_was_changed(
     )
     assert found["settings"]["identity.admission.router"] == [1, None]
     gain = next(c for c in found["changes"] if (c["concurrency"], c["quantity"]) == (8, "throughput"))
-    assert gain["reading"] == "higher" and 6 < gain["ratio"] < 8
+    assert gain["reading"] == "one run, cannot tell" and 6 < gain["ratio"] < 8
     assert gain["interval"][0] <= gain["difference"] <= gain["interval"][1]
 
 
@@ -179,11 +179,23 @@ def test_compare_warns_that_two_settings_changed_at_once(
     assert "more than one setting differs" in capsys.readouterr().out
 
 
-def test_compare_of_a_run_with_itself_shows_no_difference(
+def test_compare_of_one_run_with_itself_reads_nothing_from_its_times(
     saved: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = told(capsys, "compare", str(saved["after"]), str(saved["after"]), "--json")
-    assert {c["reading"] for c in found["changes"]} == {"no difference shown"} and not found["settings"]
+    readings = {c["quantity"]: c["reading"] for c in found["changes"]}
+    assert readings.pop("failed") == "no difference shown"
+    assert set(readings.values()) == {"one run, cannot tell"} and not found["settings"]
+
+
+def test_compare_reads_levels_that_were_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sides = [str(tmp_path / name) for name in ("one", "other")]
+    for seed, side in enumerate(sides):
+        grid = ["--concurrency", "1,4", "--requests", "24", "--repeats", "2", "--seed", str(10 * seed)]
+        assert main(["sweep", "--target", "twin", *grid, "--out", side, "--json"]) == 0
+    found = told(capsys, "compare", *sides, "--json")
+    assert {c["method"] for c in found["changes"]} == {"runs, Welch", "counts, Newcombe"}
+    assert {c["reading"] for c in found["changes"]} <= {"no difference shown", "higher", "lower"}
 
 
 def test_levels_of_the_sweep_command_are_diagnosed_as_well(
@@ -281,10 +293,17 @@ def test_the_rules_read_are_the_rules_written() -> None:
     assert {saved_levels.POOL, saved_levels.POOL_WAITS} <= names
 
 
-def test_a_level_at_which_nothing_but_refusals_come_is_named(tmp_path: Path) -> None:
-    found = seen(tmp_path, twin(router=1, max_queue=0), (1, 4, 8))  # what exceeds one is refused at once
-    assert found.kind == "cannot tell" and "the level at 4 is left out" in found.sentence
-    assert "http_429" in found.sentence
+@pytest.mark.parametrize(("limit", "said"), [(1, SERIAL), (4, FOUR)])
+@pytest.mark.parametrize("shown", [True, False], ids=["seen", "hidden"])
+def test_a_gateway_that_refuses_instead_of_queueing_is_a_limit(
+    tmp_path: Path, limit: int, said: str, shown: bool
+) -> None:
+    swept = sweep(study(tmp_path, twin(shown, router=limit, max_queue=0)), Plan(GRID))
+    assert not swept.lost and [r.requests["ok"] for r in swept.records[2:]] == [limit, limit]
+    found = verdict(swept)
+    assert found.verdict == said and found.marked and not found.seen
+    assert "refuses the rest with 429 or 503" in found.sentence and "http_429" in found.sentence
+    assert "wait that refusals ask for (Retry-After), s" in {e.name for e in found.evidence}
 
 
 def test_an_endpoint_at_which_nothing_is_answered_is_an_error_and_no_verdict(tmp_path: Path) -> None:

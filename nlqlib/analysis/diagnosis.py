@@ -6,12 +6,12 @@ own health. What succeeded is judged; what failed is counted and said beside the
 may come from an endpoint just measured or from saved runs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from nlqlib.analysis.diagnosis_burst import burst
 from nlqlib.analysis.diagnosis_cause import Cause, Kind
-from nlqlib.analysis.diagnosis_decision import KV_FULL, Findings, decide
+from nlqlib.analysis.diagnosis_decision import KV_FULL, Findings, decide, gauges_late
 from nlqlib.analysis.diagnosis_doubts import no_level, reservations, sound
 from nlqlib.analysis.diagnosis_layers import LayerName, inside
 from nlqlib.analysis.diagnosis_levels import SweepLevel
@@ -102,7 +102,20 @@ def diagnose(
     doubts += [cause.caveat] if cause.caveat else []
     if found.view.client_complaints and cause.kind != "client-limited":
         doubts.append("the client was a suspect: " + "; ".join(found.view.client_complaints))
+    doubts += _contradictions(found, cause)
     return _diagnosis(found, cause, tuple(doubts), stairs)
+
+
+def _contradictions(found: Findings, cause: Cause) -> Iterator[str]:
+    """What was seen beside the verdict and does not go with it."""
+    shape, k = found.shape, found.view.starved_at
+    if shape is not None and shape.fallen_from is not None and cause.kind != "cannot tell":
+        yield (
+            f"from {shape.fallen_from} in flight on throughput falls, to {shape.throughput[-1]:.3g} req/s at "
+            f"{shape.concurrency[-1]}, {shape.lost:.0%} below its best"
+        )
+    if k is not None and not cause.seen and gauges_late(found):
+        yield f"the engine's gauges are late: they show at most {k:g} running, too few for what is served"
 
 
 def _stairs(given: ControlledStaircase | Staircase | None) -> Staircase | None:
@@ -135,6 +148,7 @@ def _diagnosis(
     replicas = found.levels[-1].seen_replicas
     each = cause.limit / replicas if cause.limit is not None and replicas else None
     top = found.levels[-1]
+    spare = cause.limit is not None and found.seqs_to_spare(cause.limit)
     memory = cause.layer == "engine" and top.kv_usage is not None and top.kv_usage >= KV_FULL
     return Diagnosis(
         verdict=cause.verdict,
@@ -150,7 +164,7 @@ def _diagnosis(
         not_observable=not_observable(found, cause, stairs),
         reservations=reservations,
         next_experiment=cause.next_experiment,
-        remedy=remedies(cause, found.largest, memory),
+        remedy=remedies(cause, found.largest, memory, spare),
         layers=layers(found, cause),
         repeats_decide=cause.repeats_decide,
     )

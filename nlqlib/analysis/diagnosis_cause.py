@@ -47,6 +47,8 @@ class Cause:
     """What else would look the same; the verdict is marked with it."""
     repeats_decide: bool = False
     """Of `cannot tell`: the levels are too noisy, and repeats of them may settle it."""
+    refuses: bool = False
+    """What exceeds the limit is refused, not queued."""
 
     @property
     def verdict(self) -> str:
@@ -87,7 +89,10 @@ def limited(
 def batching(shape: Shape, because: str, seen: bool) -> Cause:
     """Concurrency buys throughput; with the knee, if there is one."""
     knee = shape.knee.at if shape.knee.status == "knee" else None
-    grown = f"{because}; throughput grows × {shape.gain:.1f} up to {shape.concurrency[-1]} in flight"
+    grown = f"{because}; throughput grows × {shape.gain:.1f} up to {shape.best_at} in flight"
+    if shape.fallen_from is not None:
+        grown += f" and falls beyond, by {shape.lost:.0%} at {shape.concurrency[-1]}"
+        knee = float(shape.best_at) if knee is None or knee > shape.best_at else knee
     if shape.plateau_from is not None:
         knee = knee if knee is not None and knee < shape.plateau_from else float(shape.plateau_from)
         end = f"with a knee at about {knee:.0f}; from {shape.plateau_from} on the engine is saturated"
@@ -98,4 +103,9 @@ def batching(shape: Shape, because: str, seen: bool) -> Cause:
     following = "go on to larger concurrencies until throughput bends"
     if knee is not None:
         following = "choose the operating point from the knee and the latency objective"
+    if shape.fallen_from is not None:
+        following = (
+            f"admit at most {shape.best_at} at once in front of the engine; to see why it loses, look at its "
+            "preemptions and its KV cache at the levels beyond"
+        )
     return Cause("batching works", f"{grown}, {end}", following, knee=knee, seen=seen)

@@ -4,16 +4,17 @@ In turn: replicas that came or went, rejections, a client that did not offer the
 with a queue, an engine that is given no more, an engine that has them all, and then the outside alone.
 """
 
-from dataclasses import dataclass
+from dataclasses import replace
 
-from nlqlib.analysis.diagnosis_burst import Burst
 from nlqlib.analysis.diagnosis_cause import GAINS, Cause, batching, limited
-from nlqlib.analysis.diagnosis_layers import MEETS, Holding, InsideView
-from nlqlib.analysis.diagnosis_levels import SweepLevel
-from nlqlib.analysis.diagnosis_outside import SPLIT, WORKERS, outside
-from nlqlib.analysis.diagnosis_replicas import ROOM, ReplicasSeen, history, within
-from nlqlib.analysis.diagnosis_shape import Shape
-from nlqlib.analysis.staircase import Staircase
+from nlqlib.analysis.diagnosis_client import client
+from nlqlib.analysis.diagnosis_findings import Findings
+from nlqlib.analysis.diagnosis_layers import MEETS, Holding
+from nlqlib.analysis.diagnosis_levels import mean_of
+from nlqlib.analysis.diagnosis_outside import SPLIT, outside
+from nlqlib.analysis.diagnosis_replicas import ROOM, history, within
+
+__all__ = ["KV_FULL", "REFUSALS", "Findings", "decide", "gauges_late"]
 
 WIDEST = 4
 """The largest concurrency must be this many times the smallest, or no curve was drawn."""
@@ -21,36 +22,22 @@ REJECTED = 0.1
 """A share of 429 and 503 that grows beyond this with concurrency is a limit that refuses, not queues."""
 REFUSES = 0.75
 """Of the requests in flight, at most this share is served where the others are refused for a limit."""
-SCALES = 0.8
-"""Scaling efficiency that leaves no room for a client that limits."""
+TOKENS = (
+    "raise max_num_batched_tokens and repeat the sweep; then with prompts of a tenth of the length, and with "
+    "prompts that share their beginning: if more run together, it is prefill"
+)
+HALVE = (
+    "repeat with answers half as long: a limit on requests at once then serves twice as many a second, one "
+    "on requests a second no more than before; raise the one it is and repeat the sweep"
+)
 KV_FULL = 0.95
 """Above this share of the KV cache in use, memory decides how many run."""
 REFUSALS = ("http_429", "http_503")
 
 
-@dataclass(frozen=True)
-class Findings:
-    """All there is to decide on: pooled levels, ascending, and the readings of them."""
-
-    levels: tuple[SweepLevel, ...]
-    shape: Shape | None
-    view: InsideView
-    burst: Burst | None
-    stairs: Staircase | None
-    """The endpoint's own, if its controls held."""
-    max_num_seqs: int | None = None
-    """As the server declares it, if it does."""
-    replicas: tuple[ReplicasSeen, ...] = ()
-    """Who answered, watched through every level; empty: the answers do not say."""
-
-    @property
-    def largest(self) -> int:
-        return self.levels[-1].concurrency
-
-
 def decide(found: Findings) -> Cause:
     """The cause; every step either settles it or passes on."""
-    for step in (_replicas, _rejections, _client, _queues, _starved, _short, _together):
+    for step in (_replicas, _rejections, client, _queues, _starved, _short, _together):
         cause = step(found)
         if cause is not None:
             return cause
@@ -83,60 +70,18 @@ def _rejections(found: Findings) -> Cause | None:
     refusing = [r for r in found.levels if shares[r.concurrency] > usual + REJECTED and r.occupancy]
     if not refusing or refusing[-1] is not found.levels[-1]:
         return None
-    inside = [r.good_in_flight or r.occupancy or 0.0 for r in refusing]
-    if max(inside) > (1 + MEETS) * min(inside) or inside[-1] > REFUSES * found.largest:
+    inside = [(r, r.good_in_flight or r.occupancy or 0.0) for r in refusing]
+    held = [(r, k) for r, k in inside if k <= REFUSES * r.concurrency]  # nearer to N it is N that holds them
+    counts = [k for _, k in held]
+    if not held or held[-1][0] is not found.levels[-1] or max(counts) > (1 + MEETS) * min(counts):
         return None
-    k = sum(inside) / len(inside)
+    k, x = sum(counts) / len(counts), mean_of(r.throughput_run for r, _ in held)
     why = f"from {refusing[0].concurrency} in flight on it refuses the rest with 429 or 503, and about "
-    following = "raise that limit and repeat the sweep: if it was the one, throughput follows"
     why += f"{k:.1f} requests are served at once"
     # who is refused while nobody waits in the scheduler was refused before it
     upstream = found.view.sees_engine and found.view.of("engine") is None
-    return limited(k, why, following, seen=True, upstream=upstream)
-
-
-def _client(found: Findings) -> Cause | None:
-    """The client did not offer the load, and no layer behind it explains the curve."""
-    view, held = found.view, found.view.binding
-    if held is not None and (held.layer != "client" or _tighter(found, held.admits)):
-        return None
-    if held is not None:
-        k = held.admits
-        pool = f"pool of {k:.0f}" if k else "pool"
-        why = f"requests wait in the client for a connection: its {pool} is the limit"
-        following = "let the pool hold at least twice the largest concurrency and repeat the sweep"
-        limit = round(k) if k else None
-        return Cause("client-limited", why, following, limit, layer="client", seen=True)
-    if view.complained_from is None or _flat_before(found, view.complained_from) or _scales(found):
-        return None
-    if found.stairs is not None and found.stairs.verdict in ("serial", "limited"):
-        return None  # processes that share nothing with the client queue as well
-    why = "the client did not offer the load: " + "; ".join(view.client_complaints[:3])
-    following = f"spread the load over several client processes ({WORKERS}) and repeat the levels"
-    return Cause("client-limited", why, following, layer="client", seen=True)
-
-
-def _tighter(found: Findings, pool: float | None) -> bool:
-    """Something behind the pool admits clearly fewer than the pool does."""
-    shape = found.shape
-    if pool is None or shape is None or shape.plateau_from is None:
-        return False
-    return shape.corner < (1 - MEETS) * pool
-
-
-def _flat_before(found: Findings, concurrency: int) -> bool:
-    """Throughput had stopped growing well before the client became a suspect."""
-    begins = found.shape.plateau_from if found.shape else None
-    return begins is not None and sum(begins < r.concurrency < concurrency for r in found.levels) >= 1
-
-
-def _scales(found: Findings) -> bool:
-    """The largest concurrency reaches nearly what one alone promises: whoever was slow, it cost little."""
-    shape = found.shape
-    if shape is None:
-        return False
-    growth = shape.concurrency[-1] / shape.concurrency[0]
-    return shape.throughput[-1] >= SCALES * growth * shape.throughput[0]
+    doubt = f"a limit of {x or 0.0:.3g} requests a second, whatever their number at once, refuses the same"
+    return replace(limited(k, why, HALVE, upstream=upstream, caveat=doubt), refuses=True)
 
 
 def _queues(found: Findings) -> Cause | None:
@@ -187,25 +132,38 @@ def _scheduler(found: Findings, held: Holding) -> Cause:
     if top.kv_usage is not None and top.kv_usage >= KV_FULL:
         why += f", with {top.kv_usage:.0%} of the KV cache in use: memory decides"
         following = "repeat with shorter prompts or answers: if more then run together, it is memory"
-    elif k is not None and found.max_num_seqs == k:
-        why += ", its max_num_seqs"
+    elif k is not None and found.seqs_to_spare(k):
+        decides = "the tokens of a step decide" + (", or memory" if top.kv_usage is None else "")
+        why += f", fewer than the max_num_seqs of {found.max_num_seqs} that is declared: {decides}"
+        following = TOKENS
     else:
+        why += ", its max_num_seqs" if k is not None and found.max_num_seqs == k else ""
         following += "; if no more run then, look at max_num_batched_tokens and the length of the prompts"
     return Cause("scheduler-limited", why, following, k, layer="engine", seen=True)
 
 
 def _starved(found: Findings) -> Cause | None:
     """The engine runs no more, nobody waits in it, and throughput does not grow either."""
-    k, shape = found.view.starved_at, found.shape
-    # short requests slip through between two samples: then throughput exceeds what so few could do
-    beyond = shape is not None and k is not None and shape.corner > (1 + MEETS) * max(k, 1.0)
-    if k is None or (beyond and not found.view.starved_firm):
+    k = found.view.starved_at
+    if k is None or gauges_late(found):
         return None
     why = f"the engine never runs more than {k:g} of {found.largest} in flight, and none waits in it"
     if found.view.sees_gateway:
         why += "; neither router nor replica reports a wait, so a layer that does not report holds them"
     following = "raise the limits of router and replica one at a time, and repeat the sweep after each"
     return limited(k, why, following, seen=True, upstream=True)
+
+
+def gauges_late(found: Findings) -> bool:
+    """Throughput exceeds what so few could do as the engine's gauges show.
+
+    Short requests slip through between two samples, and gauges may be brought up to date too seldom.
+    """
+    k, shape = found.view.starved_at, found.shape
+    if k is None or shape is None:
+        return False
+    corner = shape.corner_interval.low if found.view.starved_firm else shape.corner
+    return corner > (1 + MEETS) * max(k, 1.0)
 
 
 def _short(found: Findings) -> Cause | None:

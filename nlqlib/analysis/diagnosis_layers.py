@@ -22,6 +22,8 @@ SHORT = 0.85
 """The engine was given fewer than it could have been: less than this share of N."""
 SAME = 1.15
 """Two levels run the same number when they differ by no more than this factor."""
+LOOKS = 5
+"""A level whose engine was asked fewer times shows no largest number running."""
 FIRM = 0.7
 """Mean over largest number running, above which the largest is where it is held."""
 MEETS = 0.25
@@ -168,6 +170,7 @@ def _starved(rows: Sequence[SweepLevel]) -> float | None:
         r
         for r in rows
         if r.running_max is not None
+        and (r.running_samples is None or r.running_samples >= LOOKS)
         and r.running_max < SHORT * r.concurrency
         and (_engine_share(r) or 0.0) < QUEUE_SHARE
     ]

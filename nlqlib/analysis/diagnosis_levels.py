@@ -59,11 +59,17 @@ class SweepLevel:
     running_max: float | None = None
     waiting_mean: float | None = None
     waiting_max: float | None = None
+    running_samples: int | None = None
+    """How often the engine was asked for these; `None`: the level does not say."""
     router_queue_s: float | None = None
     """Mean wait at the router, from its headers."""
     replica_queue_s: float | None = None
     good_in_flight: float | None = None
-    """Requests in flight that will be answered well, on average over the steady state."""
+    """Requests in flight that will be answered well, on average over the steady state.
+
+    Where refusals used up all that was to be sent in an instant, then."""
+    retry_after_s: float | None = None
+    """For how long those that were refused were told to wait, on average; `None`: they were not told."""
     past_router: float | None = None
     """Requests in flight beyond the router's queue, on average over the steady state."""
     past_replica: float | None = None
@@ -166,9 +172,11 @@ def level(
         running_max=max(running, default=None),
         waiting_mean=mean_of(waiting),
         waiting_max=max(waiting, default=None),
+        running_samples=len(running) or None,
         router_queue_s=mean_of(c.router_queue_s for c in completions if c.ok),
         replica_queue_s=mean_of(c.replica_queue_s for c in completions if c.ok),
-        good_in_flight=_past(completions, window, lambda c: 0.0 if c.ok else None),
+        good_in_flight=_good_in_flight(completions, concurrency, window),
+        retry_after_s=mean_of(c.retry_after_s for c in completions),
         past_router=_past(completions, window, lambda c: c.router_queue_s),
         past_replica=_past(completions, window, _both_waits),
         hung_share=_hung_share(completions, window),
@@ -189,6 +197,15 @@ def _both_waits(c: Completion) -> float | None:
     if c.router_queue_s is None or c.replica_queue_s is None:
         return None
     return c.router_queue_s + c.replica_queue_s
+
+
+def _good_in_flight(
+    completions: Sequence[Completion], concurrency: int, window: Interval | None
+) -> float | None:
+    if window is not None or len(completions) <= concurrency:
+        return _past(completions, window, lambda c: 0.0 if c.ok else None)
+    last = spans(completions)[-1, 0]
+    return float(sum(start <= last < end for start, end in spans(c for c in completions if c.ok)))
 
 
 def _past(

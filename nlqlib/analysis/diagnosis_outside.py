@@ -6,11 +6,16 @@ and served together: it rises from a late beginning. Without burst and staircase
 up to a corner and then level is called a limit; everything between is left open.
 """
 
+from dataclasses import replace
+
 from nlqlib.analysis.diagnosis_burst import Burst
 from nlqlib.analysis.diagnosis_cause import GAINS, ONE, Cause, batching, limited, noisy
 from nlqlib.analysis.diagnosis_shape import Shape
 from nlqlib.analysis.staircase import TOGETHER, Staircase
 
+IN_TURN = "an engine that computes prompts one at a time and answers shortly looks the same from outside"
+"""Of a limit of one."""
+TENTH = "repeat with prompts of a tenth of the length: if the plateau rises in proportion, it is prefill"
 LOOK = "read the router's and the replica's limits; raise one at a time and repeat the sweep after each"
 WORKERS = "`--workers 4` of `sweep` and `diagnose`"
 """How this suite offers a load from several processes."""
@@ -36,6 +41,8 @@ def outside(shape: Shape, burst: Burst | None, stairs: Staircase | None) -> Caus
 
 def _plateau(shape: Shape) -> str:
     x, n = shape.plateau, shape.plateau_from
+    if shape.fallen_from is not None:
+        return f"throughput reaches {x:.3g} req/s at {n} in flight and falls from {shape.fallen_from} on"
     return f"throughput stays at {x:.3g} req/s from {n} in flight on"
 
 
@@ -62,7 +69,9 @@ def _growing(shape: Shape, burst: Burst | None) -> Cause:
     if burst is not None and burst.verdict == "steps":
         if burst.at_once is not None and burst.at_once < last:
             why = f"{burst.reason}; throughput cannot follow beyond"
-            return limited(burst.at_once, why, f"measure {2 * last} in flight: throughput must stay")
+            following = f"measure {2 * last} in flight: throughput must stay"
+            found = limited(burst.at_once, why, following)
+            return _one_at_a_time(found, following) if found.limit == 1 else found
         why = f"throughput still grows at {last} in flight, but {burst.reason}"
         return noisy(why, f"measure {last * 3 // 2} and {2 * last} in flight")
     if burst is not None and burst.verdict == "unclear":
@@ -90,7 +99,7 @@ def _by_burst(shape: Shape, burst: Burst) -> Cause:
         return Cause(
             "cannot tell",
             f"{base}: the engine computes prompts in turn, or something in front takes requests in turn",
-            "repeat with prompts of a tenth of the length: if the plateau rises in proportion, it is prefill",
+            TENTH,
         )
     if shape.gain >= GAINS:
         return batching(shape, burst.reason, seen=False)
@@ -118,8 +127,14 @@ def _by_stairs(shape: Shape, stairs: Staircase) -> Cause:
 def _behind(shape: Shape, counted: int | None, why: str) -> Cause:
     """Behind a limit: the one counted where the curve agrees with it, else that of the curve."""
     if counted is not None and abs(counted - shape.corner) <= max(1.0, AGREES * shape.corner):
-        return limited(counted, why, LOOK)
-    return limited(shape.corner, why, LOOK, within=shape.corner_interval)
+        found = limited(counted, why, LOOK)
+    else:
+        found = limited(shape.corner, why, LOOK, within=shape.corner_interval)
+    return _one_at_a_time(found, LOOK) if found.limit == 1 else found
+
+
+def _one_at_a_time(found: Cause, following: str) -> Cause:
+    return replace(found, caveat=IN_TURN, next_experiment=f"{TENTH}; if not, {following}")
 
 
 def _by_curve(shape: Shape, burst: Burst | None) -> Cause:
@@ -131,6 +146,8 @@ def _by_curve(shape: Shape, burst: Burst | None) -> Cause:
     if shape.concurrency[0] > 1 and shape.flat:
         why = f"throughput is flat from {shape.concurrency[0]}, the smallest concurrency measured"
         return Cause("cannot tell", why, "measure one request at a time as well")
+    if shape.fallen_from is not None and not queued and shape.gain >= GAINS:
+        return batching(shape, f"{base}: behind a limit that queues it would stay", seen=False)
     other = "prompts taken in turn look" if queued else f"an engine that {shape.corner:.0f} exhaust looks"
     doubt = f"it rests on the curve alone: {other} the same"
     if shape.corner < ONE:

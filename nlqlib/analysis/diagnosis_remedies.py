@@ -66,6 +66,17 @@ MEMORY: tuple[Setting, ...] = (
         "asked for; `--max-num-seqs` is not the limit",
     ),
 )
+BUDGET: tuple[Setting, ...] = (
+    Setting(
+        "vLLM",
+        "`--max-num-batched-tokens`, the tokens of one step: raise it; else shorten the prompts, or let them "
+        "share a beginning (`--enable-prefix-caching`); `--max-num-seqs` is set higher than what ran",
+    ),
+)
+RATE: tuple[Setting, ...] = (
+    Setting("nginx", "the rate of `limit_req_zone` and the `burst` of `limit_req`, if it is a rate"),
+    Setting("Envoy", "the `token_bucket` of the `local_ratelimit` filter, if it is a rate"),
+)
 CLIENT: tuple[Setting, ...] = (
     Setting(
         "openai, httpx",
@@ -77,24 +88,27 @@ CLIENT: tuple[Setting, ...] = (
 BY_LAYER: Mapping[LayerName, tuple[Setting, ...]] = {
     "router": ROUTER,
     "replica": REPLICA,
-    "engine": ENGINE,
     "client": CLIENT,
 }
 
 
-def remedies(cause: Cause, largest: int, memory: bool = False) -> dict[str, str]:
+def remedies(cause: Cause, largest: int, memory: bool = False, spare: bool = False) -> dict[str, str]:
     """Platform → what to set, for the layer found or for every layer it may be; empty if nothing limits.
 
     `largest`: the largest concurrency that was wanted. `memory`: the KV cache is what is full.
+    `spare`: the server declares more sequences than ever ran, so that they are not the limit.
     """
     if cause.kind in ("batching works", "cannot tell"):
         return {}
+    engine = BUDGET if spare else ENGINE
     if memory:
         chosen = MEMORY
     elif cause.layer is not None:
-        chosen = BY_LAYER[cause.layer]
+        chosen = engine if cause.layer == "engine" else BY_LAYER[cause.layer]
+    elif cause.refuses:
+        chosen = ROUTER + REPLICA + RATE
     else:
-        chosen = ROUTER + REPLICA if cause.seen else ROUTER + REPLICA + ENGINE
+        chosen = ROUTER + REPLICA if cause.seen else ROUTER + REPLICA + engine
     found: dict[str, str] = {}
     for setting in chosen:
         text = setting.text.format(k=cause.limit if cause.limit is not None else "?", n=largest)

@@ -22,7 +22,7 @@ def pooled(levels: Iterable[SweepLevel]) -> tuple[SweepLevel, ...]:
     return tuple(_pool(by_concurrency[n]) for n in sorted(by_concurrency))
 
 
-SUMMED = ("n", "ok", "pool_waits", "repeats")
+SUMMED = ("n", "ok", "pool_waits", "running_samples", "repeats")
 LARGEST = ("in_flight_peak", "running_max", "waiting_max", "kv_usage", "replica_count")
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 from nlqlib.analysis.diagnosis_cause import Cause
 from nlqlib.analysis.diagnosis_decision import Findings
 from nlqlib.analysis.diagnosis_layers import Holding, LayerName
-from nlqlib.analysis.diagnosis_levels import SweepLevel, totals
+from nlqlib.analysis.diagnosis_levels import SweepLevel, mean_of, totals
 from nlqlib.analysis.diagnosis_replicas import history, within
 from nlqlib.analysis.staircase import Staircase
 
@@ -48,6 +48,8 @@ def _curves(found: Findings) -> Iterator[Evidence]:
         reading = f"still grows at {n[-1]} (× {shape.gain:.2f} over {n[0]})"
     else:
         reading = f"no further growth from {shape.plateau_from} on (× {shape.gain:.2f} over {n[0]})"
+    if shape.fallen_from is not None:
+        reading += f"; falls from {shape.fallen_from} on, by {shape.lost:.0%} at {n[-1]}"
     yield Evidence("throughput by concurrency, req/s", value, reading)
     if shape.p95_slope_s is not None:
         due = f"1/X is {1 / shape.plateau:.3g} s" if shape.plateau else "no plateau to compare with"
@@ -120,6 +122,10 @@ def _failures(found: Findings) -> Iterator[Evidence]:
         if counts:
             value = ", ".join(f"{outcome} × {n}" for outcome, n in counts.items())
             yield Evidence(name, value, f"{sum(counts.values()) / total:.1%} of {total}")
+    told_s = mean_of(r.retry_after_s for r in found.levels)
+    if told_s is not None:
+        reading = "a limit on the rate knows when the next may come, one on requests at once does not"
+        yield Evidence("wait that refusals ask for (Retry-After), s", f"{told_s:.3g}", reading)
 
 
 def not_observable(found: Findings, cause: Cause, stairs: Staircase | None) -> tuple[str, ...]:

@@ -21,6 +21,10 @@ FLAT = 0.05
 """Throughput that gains no more than this share is flat; twice its standard error where that is more."""
 WIDEST_FLAT = 0.12
 """However noisy: a gain above it is a gain."""
+LOST = 0.25
+"""A level this share below the best one has fallen: beyond what an unrepeated level may owe to chance."""
+SURELY = 3.0
+"""Standard errors of the difference that a fall must exceed as well."""
 SPAN = 1.5
 """A plateau reaches at least this factor in concurrency; over less, flat means little."""
 LINEAR = 0.9
@@ -43,7 +47,9 @@ class Shape:
     plateau_from: int | None
     """Smallest concurrency that no later level beats by more than the noise; `None`: still growing."""
     plateau: float | None
-    """Throughput there and beyond, req/s."""
+    """Throughput there and beyond, as far as it does not fall, req/s."""
+    fallen_from: int | None
+    """From this concurrency on every level lies clearly below the best one; `None`: there is no fall."""
     corner: float
     """Where a limit would have to be, K of the best fit; the largest concurrency: there need be none."""
     corner_interval: Interval
@@ -58,6 +64,16 @@ class Shape:
     def gain(self) -> float:
         """Largest throughput over that of the smallest concurrency."""
         return max(self.throughput) / self.throughput[0]
+
+    @property
+    def best_at(self) -> int:
+        """Concurrency of the largest throughput."""
+        return self.concurrency[self.throughput.index(max(self.throughput))]
+
+    @property
+    def lost(self) -> float:
+        """By which share the last throughput lies below the largest."""
+        return 1 - self.throughput[-1] / max(self.throughput)
 
     @property
     def flat(self) -> bool:
@@ -88,17 +104,21 @@ def shape(levels: Sequence[SweepLevel], spread: float | None = None) -> Shape | 
     n, x = tuple(r.concurrency for r in rows), tuple(r.throughput or 0.0 for r in rows)
     errors = [_error(r, alone_spread(levels), spread) for r in rows]
     begins = _plateau(n, x, errors)
-    fit = fit_corner(n, x, errors)
+    fallen = _fallen(x, errors, LOST if spread is None else FLAT)
+    risen = fallen if fallen is not None and fallen > 1 else len(x)
+    # the law of the corner knows no fall
+    fit = fit_corner(n[:risen], x[:risen], errors[:risen])
     tail = {r.concurrency: r.p95_s for r in rows if r.p95_s is not None}
     p95 = line(list(tail), list(tail.values()))
     return Shape(
         n,
         x,
         plateau_from=None if begins is None else n[begins],
-        plateau=None if begins is None else float(np.mean(x[begins:])),
+        plateau=None if begins is None else float(np.mean(x[begins : max(risen, begins + 1)])),
+        fallen_from=None if fallen is None else n[fallen],
         corner=fit.corner,
         corner_interval=fit.interval,
-        law=_law(fit, n),
+        law=_law(fit, n[:risen]),
         knee=knee(n, x),
         p95_slope_s=p95.slope if p95 else None,
         p95_r2=p95.r2 if p95 else None,
@@ -116,6 +136,18 @@ def _plateau(n: Sequence[int], x: Sequence[float], errors: Sequence[float]) -> i
         if all(x[j] <= x[i] * (1 + _tolerance(errors[i], errors[j])) for j in range(i + 1, len(n))):
             return i if n[-1] >= SPAN * n[i] else None
     return None
+
+
+def _fallen(x: Sequence[float], errors: Sequence[float], least: float) -> int | None:
+    """Index from which on every level lies below the best one by `least` and more than its error."""
+    best = max(range(len(x)), key=lambda i: x[i])
+    first = len(x)
+    while first - 1 > best:
+        share = max(least, SURELY * math.hypot(errors[best], errors[first - 1]))
+        if x[first - 1] >= (1 - share) * x[best]:
+            break
+        first -= 1
+    return first if first < len(x) else None
 
 
 def _tolerance(one: float, other: float) -> float:

@@ -58,6 +58,8 @@ class Site:
     """Share of requests that end in a 503 at once, after the network."""
     rejecting: int | None = None
     """More than so many inside the endpoint: 503."""
+    rate: float | None = None
+    """More than so many in a second: 429. What was not used is kept for one second."""
     seed: int = 0
 
 
@@ -88,7 +90,7 @@ class _Run:
         self.ended: dict[int, tuple[float, str]] = {}
         self.events: list[tuple[float, int, Callable[[float], None]]] = []
         self.order = count()
-        self.sent = 0
+        self.sent, self.allowed, self.filled_s = 0, site.rate or 0.0, 0.0
         self.offered = Offered([])
 
     def later(self, at: float, what: Callable[[float], None]) -> None:
@@ -128,10 +130,24 @@ class _Run:
     def arrive(self, i: int, now: float) -> None:
         inside = self.router.inside + len(self.router.queue)
         full = self.site.rejecting is not None and inside >= self.site.rejecting
-        if full or self.rng.random() < self.site.failing:
+        if not self.allows(now):
+            self.later(now + self.site.network_s / 2, lambda at: self.end(i, at, "http_429"))
+        elif full or self.rng.random() < self.site.failing:
             self.later(now + self.site.network_s / 2, lambda at: self.end(i, at, "http_503"))
         elif self.router.enter(i, now):
             self.route(i, now)
+
+    def allows(self, now: float) -> bool:
+        """The rate limiter: a bucket of one second's requests, from which every one let in takes one."""
+        rate = self.site.rate
+        if rate is None:
+            return True
+        self.allowed = min(rate, self.allowed + rate * (now - self.filled_s))
+        self.filled_s = now
+        if self.allowed < 1.0 - 1e-9:
+            return False
+        self.allowed -= 1.0
+        return True
 
     def route(self, i: int, now: float) -> None:
         r = min(range(len(self.gates)), key=lambda g: self.gates[g].inside + len(self.gates[g].queue))
@@ -169,6 +185,7 @@ class _Run:
             router_queue_s=self.router.waited[i] if good else None,
             replica_queue_s=self.gates[self.at[i]].waited[i] if good else None,
             replica=f"replica-{self.at[i]}" if good else None,
+            retry_after_s=1.0 if outcome == "http_429" else None,
         )
 
 
@@ -195,7 +212,7 @@ def sweep(
 HEADERS = ("router_queue_s", "replica_queue_s", "past_router", "past_replica", "replicas")
 """Fields of a level that only the gateway's headers tell."""
 METRICS = (
-    *("running_mean", "running_max", "waiting_mean", "waiting_max"),
+    *("running_mean", "running_max", "waiting_mean", "waiting_max", "running_samples"),
     *("engine_queue_s", "kv_usage", "replica_count"),
 )
 """Fields that only `/metrics` tell."""

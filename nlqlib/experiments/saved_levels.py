@@ -30,9 +30,14 @@ VOIDS = {
 """Rules whose failure voids a point, and what that means."""
 ONE_MODEL = "answers name one model"
 """Of a level; its value is what they name."""
+RUNNING = ("running", "max")
+"""The metric that tells how often the engine was asked."""
 WHOLE = 0.9
 """Of the answers: `/metrics` that count fewer show one replica of several, or are late."""
-ENGINE = ("running_mean", "running_max", "waiting_mean", "waiting_max", "engine_queue_s", "kv_usage")
+ENGINE = (
+    *("running_mean", "running_max", "waiting_mean", "waiting_max", "running_samples"),
+    *("engine_queue_s", "kv_usage"),
+)
 
 
 def sweep_records(folder: Path) -> list[Record]:
@@ -160,6 +165,7 @@ def _engine(record: Record) -> Json:
         "running_max": record.value("running", "max"),
         "waiting_mean": record.value("waiting", "mean"),
         "waiting_max": record.value("waiting", "max"),
+        "running_samples": next((m.n for m in record.metrics if (m.name, m.stat) == RUNNING), None) or None,
         "engine_queue_s": record.value("queue", "mean"),
         "kv_usage": _first(record.value("kv_usage", "max"), record.value("kv_usage", "last")),
         # pages that account for every answer are those of every replica
@@ -199,6 +205,7 @@ def _completion(row: Json) -> Completion:
         router_queue_s=row.get("router_queue_s"),
         replica_queue_s=row.get("replica_queue_s"),
         replica=row.get("replica"),
+        retry_after_s=row.get("retry_after_s"),
     )
 
 

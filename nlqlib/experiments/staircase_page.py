@@ -173,7 +173,8 @@ def _meaning(judged: Mapping[str, ControlledStaircase]) -> str:
         return "Nothing between these processes and their answers serialises them."
     return (
         "The processes share no lock, no pool and no event loop: the queue lies beyond the client, in the "
-        "serving path. Which layer holds it, this test cannot say."
+        "serving path or, where the answers are short, in an engine that computes one prompt at a time. "
+        "Which layer holds it, this test cannot say."
     )
 
 

@@ -29,7 +29,7 @@ MIN_LATENCIES_FOR_LITTLE = 10
 """All N start in step, so the window misses half a latency at its edges: that is 5 % of ten."""
 
 
-GATEWAY = ("router_queue_s", "replica_queue_s", "replica")
+HEADERS = ("router_queue_s", "replica_queue_s", "replica", "retry_after_s")
 """Fields of a completion that come from a gateway's headers."""
 
 
@@ -129,7 +129,7 @@ def little_rule(run: LoadRun) -> Rule:
 
 def sample_row(i: int, c: Completion) -> Json:
     """What is kept of one request, and what a gateway said of it; seconds since the first start."""
-    said = {name: value for name in GATEWAY if (value := getattr(c, name)) is not None}
+    said = {name: value for name in HEADERS if (value := getattr(c, name)) is not None}
     return {
         "i": i,
         "id": c.request_id,
