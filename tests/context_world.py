@@ -43,7 +43,7 @@ def started_study(folder: Path, told: list[str]) -> Study:
             kind="local",
             declared={"name": "local", "settings": {"flags": {"max_model_len": window}}},
             connect=connect,
-            variant=lambda flags: engine(flags["max_model_len"]),
+            variant=lambda flags: engine(flags.get("max_model_len", window)),
         )
 
     return Study(NOTEBOOK, engine(4096), "quick", "wire", Store(folder))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nlqlib.analysis.bend import Level, knee, saturation
+from nlqlib.analysis.bend import Level, knee, knee_shift, saturation
 from nlqlib.analysis.stats import Interval
 
 ARTICLE = [
@@ -77,6 +77,53 @@ def test_four_concurrencies_cannot_tell():
     found = knee([1, 8, 16, 32] * 3, [0.3, 2.2, 4.2, 6.9] * 3)
     assert found.status == "cannot tell"
     assert "needs 5" in found.reason
+
+
+# ---- two knees -------------------------------------------------------------------------------------------
+
+LOADS = np.repeat([1, 2, 4, 8, 16], 2).astype(float)
+
+
+def bent(at, spread=0.0, seed=0):
+    """Two runs of five levels, with a bend and a relative spread."""
+    x = 0.2 * np.minimum(LOADS, at) + 0.02 * np.maximum(0, LOADS - at)
+    return LOADS, x * (1 + spread * np.random.default_rng(seed).standard_normal(len(LOADS)))
+
+
+def test_two_sweeps_of_one_bend_show_no_shift():
+    found = knee_shift(bent(4, 0.01, 1), bent(4, 0.01, 2))
+    assert found.value == pytest.approx(0, abs=1)
+    assert found.interval.low < 0 < found.interval.high
+
+
+def test_a_knee_that_moved_is_found_within_the_interval_of_the_difference():
+    found = knee_shift(bent(3, 0.01, 1), bent(6, 0.01, 2))
+    assert 0 < found.interval.low <= found.value <= found.interval.high
+    assert found.value == pytest.approx(3, abs=1)
+
+
+def test_both_sweeps_make_the_interval_wide():
+    """The second's own interval counts: with a noisy one a shift hides that exact ones show."""
+    exact, noisy = (knee_shift(bent(4), bent(5, spread, 3)).interval for spread in (0.0, 0.08))
+    assert exact.low == pytest.approx(exact.high)
+    assert noisy.high - noisy.low > 1
+
+
+def test_a_sweep_without_a_knee_has_no_shift():
+    assert knee_shift(bent(4), (LOADS, 0.3 * LOADS)).value is None
+    assert knee_shift(([1, 2], [1, 2]), bent(4)).interval is None
+
+
+def test_the_same_seed_gives_the_same_interval():
+    pair = bent(3, 0.02, 1), bent(6, 0.02, 2)
+    assert knee_shift(*pair, seed=5) == knee_shift(*pair, seed=5)
+
+
+def test_of_ten_pairs_of_sweeps_in_which_nothing_moved_few_are_said_to_move():
+    """About nine in ten hold; here the noise grows with the load, which the residuals do not know."""
+    pairs = [(bent(5, 0.02, 2 * s), bent(5, 0.02, 2 * s + 1)) for s in range(10)]
+    found = [knee_shift(*pair, seed=s).interval for s, pair in enumerate(pairs)]
+    assert sum(not i.low <= 0 <= i.high for i in found) <= 2
 
 
 def levels(*rows):

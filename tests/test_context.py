@@ -1,5 +1,6 @@
-"""Two windows: the same sweep on both, merged from deployments, and read with intervals."""
+"""Two windows: the same sweep on both in turns, merged from deployments, and read with intervals."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -8,11 +9,11 @@ from context_world import answer, endpoint_study, local_study, point, started_st
 from sweep_records import level
 
 from nlqlib.analysis.headroom import Budget
-from nlqlib.artifacts import Record
 from nlqlib.experiments import context, context_caps, context_engine, context_figures, kv_pressure
+from nlqlib.experiments import context_difference_page as difference
 from nlqlib.experiments import context_lengths as lengths
 from nlqlib.experiments import context_window_page as page
-from nlqlib.experiments.context import Deployment, Design, deployments, design
+from nlqlib.experiments.context import Deployment, Design, deployments, design, visits
 from nlqlib.experiments.model_data import model_shape
 from nlqlib.experiments.plans import duration_s
 from nlqlib.experiments.study import Study
@@ -36,7 +37,7 @@ def wanted(study: Study) -> Design:
 @pytest.fixture(scope="module")
 def found(study: Study, wanted: Design) -> Found:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(context.REPEATS, "full", 0)
+        patch.setitem(context.REPEATS, "full", 2)
         return deployments(study, wanted)
 
 
@@ -74,11 +75,41 @@ def test_the_plan_of_the_twin_holds_every_point_once(study: Study) -> None:
     assert len(names) == len(set(names)) == 4 + 15 + 1 + 2 + 15 + 1 + 1
 
 
-def test_a_quick_local_run_keeps_its_budget_and_restarts_once(tmp_path: Path) -> None:
+def test_the_windows_take_turns_so_that_drift_favours_neither(tmp_path: Path) -> None:
+    def turns(study: Study) -> list[tuple[int, list[int], bool]]:
+        found = visits(study, design(study, WINDOWS))
+        return [(v.window, sorted({a.repeat for a in v.arms}), v.first) for v in found]
+
+    assert turns(local_study(tmp_path)) == [(4096, [0], True), (8192, [0, 1], True), (4096, [1], False)]
+    full = replace(local_study(tmp_path), profile="full")
+    assert turns(full) == [(4096, [1], True), (8192, [1, 2], True), (4096, [2, 3], False), (8192, [3], False)]
+    there = endpoint_study(tmp_path, 8192)
+    [only] = visits(there, design(there, WINDOWS, deployed=8192))
+    assert (only.window, len(only.arms), only.first) == (8192, 15, True)
+
+
+def test_every_visit_of_a_quick_run_goes_through_the_levels_in_one_order(tmp_path: Path) -> None:
+    local = local_study(tmp_path)
+    loads = [[a.concurrency for a in v.arms] for v in visits(local, design(local, WINDOWS))]
+    assert loads == [[1, 2, 4, 8, 16], [1, 2, 4, 8, 16] * 2, [1, 2, 4, 8, 16]]
+
+
+def test_points_of_a_quick_run_that_were_measured_once_stay_what_they_were(tmp_path: Path) -> None:
+    """The first run has no number and no other parameters than a page with single runs gave it."""
+    local = local_study(tmp_path)
+    arms = {a.point: a for a in context.window_arms(local, design(local, WINDOWS), 8192)}
+    assert list(arms) == [f"w8192-n{n:02d}{r}" for r in ("", "-r1") for n in (1, 2, 4, 8, 16)]
+    known = {"sweep": "w8192", "concurrency": 4, "requests": 8, "repeat": 0, "seed": 0, "words": "served"}
+    known |= {"output_tokens": 16, "stream": False, "router": None, "replica": None, "unshared": False}
+    assert asdict(arms["w8192-n04"]) == known | {"num_blocks": None, "window": 8192}
+    assert asdict(arms["w8192-n04-r1"]) == asdict(arms["w8192-n04"]) | {"repeat": 1, "seed": 1}
+
+
+def test_a_quick_local_run_keeps_its_budget_on_two_engines(tmp_path: Path) -> None:
     local = local_study(tmp_path)
     planned = context.points(local, PARAMS)
     engines = {str(there.target.declared) for there, _ in planned}
-    assert len(engines) == 2  # the one that is there, and one start more
+    assert len(engines) == 2
     assert sum(duration_s(s, "local") for _, s in planned) < 3 * 360  # the plan counts long answers
     names = [s.name for _, s in planned]
     assert names.count("cap-256") == 1  # the base window's answers are that limit's point
@@ -98,11 +129,12 @@ def test_an_endpoint_plans_only_the_window_it_is_deployed_with(tmp_path: Path) -
 def test_on_the_twin_the_window_changes_no_time_and_the_page_says_why(
     study: Study, wanted: Design, found: Found
 ) -> None:
-    seen = page.changed(found, wanted)
+    seen = difference.changed(study, found, wanted)
     assert len(seen) == 2 * 4
     assert all(c.difference == 0 and c.reading == "no difference shown" for c in seen)
-    text = page.free_sentence(study, found, wanted)
-    assert text.startswith("None of 8 comparisons") and "By construction" in text
+    text = difference.free_sentence(study, found, wanted)
+    assert text.startswith("No difference of throughput is shown over all 2 concurrencies: +0.0%")
+    assert "None of 8 comparisons" in text and text.endswith(difference.BY_CONSTRUCTION)
     assert "by construction" in page.kind(study)
 
 
@@ -116,17 +148,34 @@ def test_two_levels_show_no_knee_and_the_page_says_so(found: Found, wanted: Desi
     assert list(page.knee_table(found)["verdict"]) == ["cannot tell"] * 2
 
 
-def _bent(window: int, at: int) -> Deployment:
-    """A sweep that bends sharply at `at`."""
+def _bent(window: int, at: int, noise: Sequence[float] = (0.0,)) -> Deployment:
+    """A sweep that bends sharply at `at`, with some relative noise in turn."""
     loads = (1, 4, 8, 12, 16, 20, 24, 32)
-    return Deployment(window, tuple(level(n, min(n, at) + 0.1 * max(0, n - at)) for n in loads))
+    x = [min(n, at) + 0.1 * max(0, n - at) for n in loads]
+    swept = [level(n, x[i] * (1 + noise[i % len(noise)])) for i, n in enumerate(loads)]
+    return Deployment(window, tuple(swept))
 
 
 def test_a_knee_that_stays_is_told_from_one_that_moves(wanted: Design) -> None:
     same = {w: _bent(w, 16) for w in WINDOWS}
-    assert page.knee_sentence(same, wanted).startswith("The knee stays: 16.0 and 16.0")
+    assert page.knee_sentence(same, wanted).startswith("No move of the knee is shown: 16.0 and 16.0")
     moved = {4096: _bent(4096, 16), 8192: _bent(8192, 12)}
     assert page.knee_sentence(moved, wanted).startswith("The knee moves from 16.0 to 12.0")
+
+
+def test_a_knee_moves_only_outside_the_interval_of_the_difference(wanted: Design) -> None:
+    """The first is sharp; the second, 3 away and so outside the first's interval, is too noisy to say so."""
+    noisy = {4096: _bent(4096, 16), 8192: _bent(8192, 19, (0.1, -0.1))}
+    first = page.knees(noisy)[4096].interval
+    assert first is not None and not first.low <= (page.knees(noisy)[8192].at or 0) <= first.high
+    assert page.knee_sentence(noisy, wanted).startswith("No move of the knee is shown")
+
+
+def test_five_levels_of_a_quick_run_are_enough_for_a_knee(wanted: Design) -> None:
+    loads = [(n, r) for r in (0, 1) for n in context.SWEPT["quick"]]
+    swept = tuple(level(n, min(n, 4) + 0.1 * max(0, n - 4) + 0.01 * r, repeat=r) for n, r in loads)
+    found = {w: Deployment(w, swept) for w in WINDOWS}
+    assert list(page.knee_table(found)["verdict"]) == ["knee"] * 2
 
 
 def test_the_sweep_is_shown_with_the_signals_the_article_asks_for(found: Found) -> None:
@@ -134,7 +183,7 @@ def test_the_sweep_is_shown_with_the_signals_the_article_asks_for(found: Found) 
     assert {"context errors", "KV usage, max", "preemptions", "p95 (s)", "X run (req/s)"} <= set(
         table.columns
     )
-    assert len(table) == 4
+    assert len(table) == 8
     assert set(table["context errors"]) == {0}
     assert list(table["window"])[:2] == ["4,096", "8,192"]
 
@@ -158,10 +207,10 @@ def test_answers_are_the_same_and_by_construction(study: Study, found: Found, wa
 
 
 def test_the_figures_draw_windows_differences_and_limits(study: Study, found: Found, wanted: Design) -> None:
-    seen = page.changed(found, wanted)
+    seen = difference.changed(study, found, wanted)
     fig = context_figures.windows_figure(study, found.values(), seen)
     words = [t.get_text() for ax in fig.axes for t in ax.texts]
-    assert {"4,096", "8,192"} <= set(words)
+    assert {"4,096", "8,192", "throughput, all levels: 95 %"} <= set(words)
     assert len(fig.axes) == 3
     budgets = [Budget(w, 3327, 320) for w in WINDOWS]
     on_file = lengths.of("baseline")
@@ -171,7 +220,7 @@ def test_the_figures_draw_windows_differences_and_limits(study: Study, found: Fo
     assert any("left 449" in w for w in words)
     alt = context_figures.lengths_alt(study, on_file, budgets)
     assert "8,192 is 3,327 of prompt, 320 of answer and 4,545 left" in alt
-    assert "None of 8" in context_figures.windows_alt(study, page.free_sentence(study, found, wanted))
+    assert "None of 8" in context_figures.windows_alt(study, difference.free_sentence(study, found, wanted))
 
 
 def test_the_shape_is_that_of_the_modelled_engine(study: Study, found: Found) -> None:
@@ -186,12 +235,15 @@ def test_windows_of_an_endpoint_are_merged_from_its_deployments(tmp_path: Path) 
     plan = Design(WINDOWS, (2,), 10)
     alone = deployments(first, replace(plan, deployed=4096))
     assert alone[4096].sweep and alone[8192].records == []
-    assert "not ours to set" in page.free_sentence(first, alone, plan)
+    assert "not ours to set" in difference.free_sentence(first, alone, plan)
     assert "one window only" in page.answers_sentence(first, alone, plan)
     both = deployments(second, replace(plan, deployed=8192))
     assert [len(d.sweep) for d in both.values()] == [len(alone[4096].sweep)] * 2
     assert {r.server.max_model_len for r in both[4096].sweep if r.server} == {4096}
-    assert page.free_sentence(second, both, plan).startswith("None of 4 comparisons")
+    text = difference.free_sentence(second, both, plan)
+    assert "None of 4 comparisons" in text
+    assert text.endswith("a drift of the endpoint looks like an effect of the window.")
+    assert {c.method for c in difference.changed(second, both, plan)} == {"runs, Welch", "counts, Newcombe"}
 
 
 def test_an_endpoint_with_another_window_than_it_is_said_to_have_is_not_measured(tmp_path: Path) -> None:
@@ -213,16 +265,20 @@ def test_without_a_label_nothing_of_the_windows_is_measured(tmp_path: Path) -> N
 # ---- an engine of ours -----------------------------------------------------------------------------------
 
 
-def test_a_second_engine_starts_once_and_only_after_the_first_has_ended(
+def test_engines_take_turns_and_each_starts_only_after_the_other_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr(context_engine, "release", lambda: told.append("room"))
+    monkeypatch.setenv("NLQLIB_CACHE", str(tmp_path / "cache"))  # its locks are no other run's
     mine, plan = started_study(tmp_path, told), Design(WINDOWS, (1, 2), 4)
     capped = context_caps.measure(mine, context_caps.caps(mine))
     both = deployments(mine, plan)
-    assert told == ["start 4096", "end 4096", "room", "start 8192", "end 8192"]
-    assert [len(d.sweep) for d in both.values()] == [2, 2]
+    turns = ["start 4096", "end 4096", "room", "start 8192", "end 8192", "start 4096", "end 4096"]
+    assert told == turns
+    assert [[a.params["repeat"] for a in d.sweep] for d in both.values()] == [[0, 0, 1, 1]] * 2
+    assert "1 in 20" not in (text := difference.free_sentence(mine, both, plan))
+    assert "In 2 of 4 pairs of runs the smaller window was measured first" in text
     assert {w: d.sweep[0].server.max_model_len for w, d in both.items() if d.sweep[0].server} == {
         4096: 4096,
         8192: 8192,
@@ -230,39 +286,28 @@ def test_a_second_engine_starts_once_and_only_after_the_first_has_ended(
     assert both[4096].answers is not None and both[4096].answers.path == capped[-1].path
     assert {r["output_tokens"] for d in both.values() for a in d.sweep for r in a.samples()} == {16}
     deployments(started_study(tmp_path, told), plan)
-    assert len(told) == 5  # everything is retained: nothing starts
+    assert told == turns  # everything is retained: nothing starts
 
 
-# ---- what would speak against a larger window ------------------------------------------------------------
+def test_what_is_left_of_an_earlier_run_starts_only_the_engines_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a run that was made with one run of each window the second runs are missing."""
+    told: list[str] = []
+    monkeypatch.setattr(context_engine, "release", lambda: told.append("room"))
+    monkeypatch.setenv("NLQLIB_CACHE", str(tmp_path / "cache"))  # its locks are no other run's
+    plan = Design(WINDOWS, (1, 2), 4)
+    with monkeypatch.context() as once:
+        once.setitem(context.REPEATS, "quick", 1)
+        deployments(started_study(tmp_path, told), plan)
+    assert told == ["start 4096", "end 4096", "room", "start 8192", "end 8192"]
+    told.clear()
+    both = deployments(started_study(tmp_path, told), plan)
+    assert told == ["room", "start 8192", "end 8192", "start 4096", "end 4096"]
+    assert [len(d.sweep) for d in both.values()] == [4, 4]
 
 
-def _swept(window: int, latency_s: float, failed: int = 0) -> Deployment:
-    def one(n: int, repeat: int) -> Record:
-        each = latency_s * (1 + 0.001 * repeat)
-        rows = [
-            answer(
-                f"{i}", "length" if i < failed else "ok", start_s=(i // n) * each, end_s=(i // n + 1) * each
-            )
-            for i in range(20)
-        ]
-        return point(rows, concurrency=n, repeat=repeat, window=window)
-
-    return Deployment(window, tuple(one(n, r) for n in (1, 4) for r in (1, 2, 3)))
-
-
-def test_a_window_that_costs_is_found(tmp_path: Path) -> None:
-    local, plan = local_study(tmp_path), Design(WINDOWS, (1, 4), 20)
-    slower = {4096: _swept(4096, 2.0), 8192: _swept(8192, 2.2)}
-    text = page.free_sentence(local, slower, plan)
-    assert "throughput at 4 is lower" in text and "p95 latency at 4 is higher" in text
-    assert "By construction" not in text
-
-
-def test_a_cut_answer_is_a_failure_in_the_comparison(tmp_path: Path) -> None:
-    plan = Design(WINDOWS, (1, 4), 20)
-    cut = {4096: _swept(4096, 2.0), 8192: _swept(8192, 2.0, failed=10)}
-    lost = [c for c in page.changed(cut, plan) if c.quantity == "failed"]
-    assert [(c.before, c.after, c.reading) for c in lost] == [(0.0, 0.5, "higher")] * 2
+# ---- the same questions -----------------------------------------------------------------------------------
 
 
 def test_answers_that_differ_are_counted() -> None:

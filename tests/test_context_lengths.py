@@ -89,16 +89,25 @@ def test_without_answers_nothing_is_recommended() -> None:
     assert set(page.limits_table(nobody)["share cut"]) == {"—"}
 
 
-def test_each_limits_share_of_cut_answers_leaves_out_what_nobody_knows() -> None:
+def test_each_limits_share_of_cut_answers_spans_what_nobody_knows() -> None:
     found = [made(60), made(100), made(200), made(256, "length")]
     table = page.limits_table(found)
-    assert list(table["cut"]) == [3, 2, 1, 0]
-    assert list(table["answers known"]) == [4, 4, 4, 3]
-    assert list(table["share cut"]) == ["75.0%", "50.0%", "25.0%", "0.0%"]
+    assert list(table["cut"]) == ["3", "2", "1", "0 to 1"]
+    assert list(table["answers"]) == [4, 4, 4, 4]
+    assert list(table["share cut"]) == ["75.0%", "50.0%", "25.0%", "0.0% to 25.0%"]
+    assert table.loc[512, "95 % interval"] == "0.0% to 69.9%"  # Wilson's upper end of 1 in 4
+    assert page.limits_sentence(found).startswith("Of 4 answers 1 were cut below 512")
+    assert "known of every answer" in page.limits_sentence(found[:3])
+
+
+def test_on_file_a_limit_of_512_is_not_shown_to_cut_nothing() -> None:
+    row = page.limits_table(lengths.of("baseline")).loc[512]
+    assert (row["answers"], row["cut"], row["share cut"]) == (125, "0 to 6", "0.0% to 4.8%")
+    assert row["95 % interval"] == "0.0% to 10.1%"
 
 
 def test_an_answer_that_ends_at_the_limit_by_itself_is_not_cut() -> None:
-    assert page.limits_table([made(128)]).loc[128, "cut"] == 0
+    assert page.limits_table([made(128)]).loc[128, "cut"] == "0"
 
 
 def test_what_is_left_is_told_in_tokens_and_in_pieces() -> None:
@@ -149,7 +158,7 @@ def test_another_models_answers_decide_for_themselves(tmp_path: Path) -> None:
     assert lengths.longest_prompt(found) == 3311
     assert "measured here" in page.whose(other)
     assert list(page.lengths_table(other, found).index) == ["baseline, dev, measured here"]
-    assert page.limits_table(found).loc[512, "cut"] == 1
+    assert page.limits_table(found).loc[512, "cut"] == "1"
 
 
 def test_the_recorded_models_answers_are_those_on_file(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as sp
 
-from nlqlib.analysis.headroom import MARGIN, Budget, clamped, recommended, tail
+from nlqlib.analysis.headroom import MARGIN, Budget, Cut, clamped, recommended, tail
+from nlqlib.analysis.stats import wilson
 
 
 def test_of_few_answers_p999_has_no_upper_end_and_says_how_many_it_needs() -> None:
@@ -76,6 +77,29 @@ def test_a_margin_or_a_step_that_cannot_be_is_refused(wrong: dict[str, float]) -
 def test_a_quantile_and_a_confidence_are_shares(quantile: float, confidence: float) -> None:
     with pytest.raises(ValueError, match="between 0 and 1"):
         tail([1], 0, quantile, confidence)
+
+
+def test_what_nobody_knows_widens_the_interval_to_both_ends() -> None:
+    """125 answers, of which 6 were cut at 256: what 512 cuts lies between 0 and 6 of them."""
+    found = Cut(125, 0, 6)
+    assert found.interval is not None and found.most == 6
+    assert found.interval.low == 0.0
+    assert found.interval.high == pytest.approx(wilson(6, 125).high) == pytest.approx(0.1003, abs=0.0005)
+
+
+@given(n=st.integers(1, 200), data=st.data())
+def test_an_interval_with_unknown_answers_holds_that_of_every_way_they_could_have_gone(
+    n: int, data: st.DataObject
+) -> None:
+    least = data.draw(st.integers(0, n))
+    unknown = data.draw(st.integers(0, n - least))
+    wide = Cut(n, least, unknown).interval
+    each = wilson(least + data.draw(st.integers(0, unknown)), n)
+    assert wide is not None and wide.low <= each.low and each.high <= wide.high
+
+
+def test_of_no_answers_no_share_is_known() -> None:
+    assert Cut(0, 0).interval is None
 
 
 def test_the_articles_budget() -> None:

@@ -2,7 +2,7 @@
 
 Both answer in words as well: *no knee* and *cannot tell* are answers, with a reason. The knee is the break of
 a continuous line of two pieces (Hudson 1966); its interval holds every break whose residual sum of squares an
-F test cannot tell from the best one.
+F test cannot tell from the best one. Two knees are compared by a bootstrap of the residuals (Efron 1979).
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from scipy import stats as sp
 
-from nlqlib.analysis.stats import Floats, Interval
+from nlqlib.analysis.stats import RESAMPLES, Estimate, Floats, Interval
 
 GRID = 200
 """Candidate breaks between the second and the last but one concurrency."""
@@ -82,6 +82,49 @@ def knee(
     interval = Interval(float(inside.min()), float(inside.max()))
     reason = f"slope falls from {before:.3g} to {after:.3g} req/s per request in flight (p = {p_value:.2g})"
     return Knee("knee", float(breaks[best]), interval, before, after, reason)
+
+
+Swept = tuple[Sequence[float] | Floats, Sequence[float] | Floats]
+"""Concurrency and throughput of the runs of one sweep."""
+
+
+def knee_shift(first: Swept, second: Swept, *, seed: int = 0, confidence: float = 0.95) -> Estimate:
+    """The knee of the `second` sweep less that of the `first`, in requests in flight; `None` if one has none.
+
+    Each sweep is drawn anew from its own two lines and their residuals, which are made wider by
+    sqrt(m / (m − 4)) for the four parameters that flatten them; the interval is the percentile one. With ten
+    runs on a side it holds the truth about nine times in ten (simulated), so it is rather too narrow.
+    """
+    m, method = len(first[0]) + len(second[0]), "difference of knees, bootstrap of residuals"
+    one, other = (knee(n, x, confidence).at for n, x in (first, second))
+    if one is None or other is None:
+        return Estimate(None, None, m, method)
+    rng = np.random.default_rng(seed)
+    before, after = (_redrawn(n, x, at, rng) for (n, x), at in ((first, one), (second, other)))
+    low, high = np.quantile(after - before, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Estimate(other - one, Interval(float(low), float(high)), m, method)
+
+
+def _redrawn(
+    concurrency: Sequence[float] | Floats,
+    throughput: Sequence[float] | Floats,
+    at: float,
+    rng: np.random.Generator,
+) -> Floats:
+    """Breaks of `RESAMPLES` sweeps that are the two lines with the break `at` and residuals drawn anew."""
+    n, x = np.asarray(concurrency, dtype=np.float64), np.asarray(throughput, dtype=np.float64)
+    fitted = _projected(_pieces(n, at), x[:, None])[:, 0]
+    rest = (x - fitted) * np.sqrt(len(n) / (len(n) - 4))
+    drawn = fitted[:, None] + rng.choice(rest, (len(n), RESAMPLES))
+    places = np.unique(n)
+    breaks = np.linspace(places[1], places[-2], GRID)
+    sums = [((drawn - _projected(_pieces(n, float(b)), drawn)) ** 2).sum(axis=0) for b in breaks]
+    return np.asarray(breaks[np.argmin(sums, axis=0)])
+
+
+def _projected(terms: Floats, x: Floats) -> Floats:
+    """The fit of `terms` to every column of `x`."""
+    return np.asarray(terms @ (np.linalg.pinv(terms) @ x))
 
 
 def _without(status: Literal["no knee", "cannot tell"], reason: str) -> Knee:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from scipy import stats as sp
 
-from nlqlib.analysis.stats import percentile
+from nlqlib.analysis.stats import Interval, percentile, wilson
 
 TAIL_QUANTILE = 0.999
 """One answer of a thousand may be cut."""
@@ -90,6 +90,31 @@ def recommended(found: Tail, margin: float = MARGIN, step: int = STEP) -> int | 
     if found.base is None:
         return None
     return step * math.ceil(round(found.base * (1 + margin) / step, 9))
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How many of `n` answers a limit cuts: `least` surely, and of `unknown` more nobody knows."""
+
+    n: int
+    least: int
+    unknown: int = 0
+    """Answers that were cut below the limit already."""
+
+    @property
+    def most(self) -> int:
+        """With every unknown one."""
+        return self.least + self.unknown
+
+    @property
+    def interval(self) -> Interval | None:
+        """Of the share, from Wilson's lower end for the least to his upper end for the most; `None` of none.
+
+        So nothing is assumed of the unknown ones (bounds of a share with missing values, Manski 1989).
+        """
+        if not self.n:
+            return None
+        return Interval(wilson(self.least, self.n).low, wilson(self.most, self.n).high)
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,16 @@
 """Context Budget and Window Sizing: `max_tokens` against the window, and a window of 4,096 against 8,192.
 
 Both windows get the same prompt, output contract, sweep and questions. Where the engine is ours each window
-is an engine of its own. The window of an endpoint that is not ours cannot be changed: it takes the label of
-the window it is deployed with, is run once for each deployment, and the windows are merged from what the
-earlier runs retained.
+is an engine of its own, and they take turns (A B B A): a machine that drifts meanwhile then favours neither,
+and each run of one window has its pair. The window of an endpoint that is not ours cannot be changed: it
+takes the label of the window it is deployed with, is run once for each deployment, and the windows are merged
+from what the earlier runs retained.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
+from itertools import groupby
 
 from nlqlib.artifacts import Record
 from nlqlib.experiments import arm as arms
@@ -23,9 +25,9 @@ from nlqlib.records import Json
 from nlqlib.serving.identity import identify
 from nlqlib.serving.target import TargetError
 
-SWEPT: Mapping[str, Sequence[int]] = {"full": (1, 8, 16, 24, 32), "quick": (1, 4, 16)}
-REPEATS: dict[str, int] = {"full": 3, "quick": 0}
-"""A quick run measures each level once: its intervals come from resampled requests."""
+SWEPT: Mapping[str, Sequence[int]] = {"full": (1, 8, 16, 24, 32), "quick": (1, 2, 4, 8, 16)}
+REPEATS: dict[str, int] = {"full": 3, "quick": 2}
+"""Runs of each level under each window; in the quick profile counted from 0, each through rising levels."""
 MAX_TOKENS = 256
 
 
@@ -48,6 +50,16 @@ class Design:
     seed: int = 0
     deployed: int = 0
     """The window of an endpoint whose window is not ours; 0: nobody says."""
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What is measured on one engine of a window, from its start to its end."""
+
+    window: int
+    arms: tuple[WindowArm, ...]
+    first: bool
+    """Of its window: asks the questions and sends the probes as well."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +99,28 @@ def design(
 
 
 def window_arms(study: Study, wanted: Design, window: int) -> list[WindowArm]:
-    """The sweep of one window, in its order."""
-    swept = wanted.swept or SWEPT[study.profile]
-    found = levels(study, f"w{window}", swept, n=wanted.n, repeats=REPEATS[study.profile], seed=wanted.seed)
-    return [WindowArm(**asdict(x), window=window) for x in found]
+    """The sweep of one window: one run through its levels after the other."""
+    swept, sweep, runs = wanted.swept or SWEPT[study.profile], f"w{window}", REPEATS[study.profile]
+    if study.quick:
+        once = levels(study, sweep, swept, n=wanted.n, seed=wanted.seed)
+        found = [replace(x, repeat=r, seed=wanted.seed + r) for r in range(runs) for x in once]
+    else:
+        found = levels(study, sweep, swept, n=wanted.n, repeats=runs, seed=wanted.seed)
+    return [WindowArm(**asdict(x), window=window) for x in sorted(found, key=lambda x: x.repeat)]
+
+
+def visits(study: Study, wanted: Design) -> list[Visit]:
+    """The engines in their order: the windows that can be measured take turns, A B B A …, run by run."""
+    mine = [w for w in wanted.windows if ours(study) or w == wanted.deployed]
+    swept = {w: window_arms(study, wanted, w) for w in mine}
+    runs = sorted({a.repeat for w in mine for a in swept[w]})
+    turns = [(w, r) for i, r in enumerate(runs) for w in (mine[::-1] if i % 2 else mine)]
+    found: list[Visit] = []
+    for window, group in groupby(turns, key=lambda turn: turn[0]):
+        here = {r for _, r in group}
+        own = tuple(a for a in swept[window] if a.repeat in here)
+        found.append(Visit(window, own, window not in {v.window for v in found}))
+    return found
 
 
 def answers_cap(study: Study, window: int) -> Cap:
@@ -119,47 +149,52 @@ def served(study: Study, window: int) -> Study:
     return replace(study, target=study.target.engine(max_model_len=window))
 
 
-def specs(study: Study, wanted: Design, window: int) -> list[tuple[Study, Spec]]:
-    """Every point of one window, each with the study of its variant."""
-    here = served(study, window)
-    cap = answers_cap(study, window)
-    return [
-        *arms.points(here, window_arms(study, wanted, window)),
-        (context_caps.at(here), context_caps.spec(here, cap)),
-        *(
-            (context_probes.at(here, p), context_probes.spec(here, p))
-            for p in probings(study, wanted, window)
-        ),
-    ]
+def specs(study: Study, wanted: Design, visit: Visit) -> list[tuple[Study, Spec]]:
+    """Every point of one visit, each with the study of its variant."""
+    here, window = served(study, visit.window), visit.window
+    found = arms.points(here, visit.arms)
+    if not visit.first:
+        return found
+    cap, probes = answers_cap(study, window), probings(study, wanted, window)
+    asked = (context_caps.at(here), context_caps.spec(here, cap))
+    return [*found, asked, *((context_probes.at(here, p), context_probes.spec(here, p)) for p in probes)]
 
 
 def deployments(study: Study, wanted: Design) -> dict[int, Deployment]:
     """What each window measured, the smaller first: now, or in an earlier run on another deployment."""
-    return {w: deployment(study, wanted, w) for w in wanted.windows}
+    found: dict[int, Deployment] = {}
+    for visit in visits(study, wanted):
+        here, before = _visited(study, wanted, visit), found.get(visit.window)
+        found[visit.window] = replace(before, sweep=before.sweep + here.sweep) if before else here
+    return {w: found[w] if w in found else _kept(study, wanted, w) for w in wanted.windows}
 
 
-def deployment(study: Study, wanted: Design, window: int) -> Deployment:
-    """Everything of one window."""
-    if not ours(study) and window != wanted.deployed:
-        return _kept(study, wanted, window)
-    with _engine(study, wanted, window) as here:
-        sweep = arms.measure(here, window_arms(study, wanted, window))
+def _visited(study: Study, wanted: Design, visit: Visit) -> Deployment:
+    """What one engine of a window measures."""
+    window = visit.window
+    with _engine(study, wanted, visit) as here:
+        sweep = tuple(arms.measure(here, visit.arms))
+        if not visit.first:
+            return Deployment(window, sweep)
         [answers] = context_caps.measure(here, [answers_cap(study, window)])
-        probes = [context_probes.measure(here, p) for p in probings(study, wanted, window)]
-    return Deployment(window, tuple(sweep), answers, tuple(probes))
+        probes = tuple(context_probes.measure(here, p) for p in probings(study, wanted, window))
+    return Deployment(window, sweep, answers, probes)
 
 
 @contextmanager
-def _engine(study: Study, wanted: Design, window: int) -> Iterator[Study]:
-    """`study` on an engine of `window`; a real one starts only if something is to be measured."""
-    here = served(study, window)
-    missing = any(not there.retained(s) for there, s in specs(study, wanted, window))
+def _engine(study: Study, wanted: Design, visit: Visit) -> Iterator[Study]:
+    """`study` on the engine of `visit`; a real one starts only if something is to be measured."""
+    here = served(study, visit.window)
+    missing = any(not there.retained(s) for there, s in specs(study, wanted, visit))
     if missing and study.target.kind == "url":
-        _check(here, window)
-    if here is study or study.target.kind == "twin":
+        _check(here, visit.window)
+    as_it_is = here is study
+    if study.target.kind == "twin" or not ours(study) or (as_it_is and visit.first):
         yield here
         return
-    if missing:
+    if as_it_is:  # its engine may have ended for the other window's
+        here = replace(study, target=study.target.engine())
+    elif missing:
         make_room(study.target)
     with closing(here.target):
         yield here
@@ -200,6 +235,5 @@ def points(study: Study, params: Json) -> list[tuple[Study, Spec]]:
     )
     here = context_caps.at(study)
     capped = [(here, context_caps.spec(study, c)) for c in context_caps.caps(study)]
-    mine = [w for w in wanted.windows if ours(study) or w == wanted.deployed]
-    every = [*capped, *(pair for w in mine for pair in specs(study, wanted, w))]
+    every = [*capped, *(pair for v in visits(study, wanted) for pair in specs(study, wanted, v))]
     return list({(str(there.target.declared), s.name): (there, s) for there, s in every}.values())

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from nlqlib import article
-from nlqlib.analysis.headroom import MARGIN, Budget, Tail, recommended
-from nlqlib.analysis.stats import percentile, wilson
+from nlqlib.analysis.headroom import MARGIN, Budget, Cut, Tail, recommended
+from nlqlib.analysis.stats import percentile
 from nlqlib.experiments import context_lengths as lengths
 from nlqlib.experiments.context_caps import SHOWN
 from nlqlib.experiments.context_lengths import Length, Piece
 from nlqlib.experiments.study import Study
-from nlqlib.experiments.sweep_rows import told
+from nlqlib.experiments.sweep_rows import span, told
 
 
 def whose(study: Study) -> str:
@@ -126,20 +126,47 @@ def tail_sentence(found: Sequence[Length], margin: float = MARGIN) -> str:
 
 def limits_table(found: Sequence[Length]) -> pd.DataFrame:
     """For each limit: the share of all recorded answers it would cut, with an interval, and its margin."""
-    t, known = lengths.answers_tail(found), [x for x in found if x.osl is not None]
-    rows = {}
-    for limit in SHOWN:
-        fates = [_cut_by(x, limit) for x in known]
-        lost, n = fates.count(True), len(fates) - fates.count(None)
-        inside = wilson(lost, n) if n else None
-        rows[limit] = {
-            "answers known": n,
-            "cut": lost,
-            "share cut": told(lost / n if n else None, ".1%"),
-            "95 % interval": "—" if inside is None else f"{inside.low:.1%} to {inside.high:.1%}",
-            "room above the longest valid answer": told(limit / t.longest - 1 if t.longest else None, "+.0%"),
+    longest = lengths.answers_tail(found).longest
+    rows = {
+        limit: {
+            "answers": cut.n,
+            **cut_columns(cut, ".1%"),
+            "room above the longest valid answer": told(limit / longest - 1 if longest else None, "+.0%"),
         }
+        for limit in SHOWN
+        for cut in [cut_by(found, limit)]
+    }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("max_tokens")
+
+
+def limits_sentence(found: Sequence[Length]) -> str:
+    """Under which limits nothing is known of answers that were cut below them."""
+    open_ = {limit: cut for limit in SHOWN if (cut := cut_by(found, limit)).unknown}
+    if not open_:
+        return "What each limit would cut is known of every answer."
+    least = min(open_)
+    cut = open_[least]
+    return (
+        f"Of {cut.n} answers {cut.unknown} were cut below {least} when they were recorded: whether they "
+        f"would have ended within it nobody knows, so that it cuts anything between {cut.least} and "
+        f"{cut.most} of them, and the interval spans both ends."
+    )
+
+
+def cut_by(found: Sequence[Length], limit: int) -> Cut:
+    """How many of the recorded answers `limit` cuts."""
+    fates = [_cut_by(x, limit) for x in found if x.osl is not None]
+    return Cut(len(fates), fates.count(True), fates.count(None))
+
+
+def cut_columns(cut: Cut, form: str) -> dict[str, str]:
+    """Count, share and interval of what a limit cuts; from the least to the most where not all is known."""
+    ends = dict.fromkeys((cut.least, cut.most))
+    return {
+        "cut": " to ".join(str(k) for k in ends),
+        "share cut": " to ".join(format(k / cut.n, form) for k in ends) if cut.n else "—",
+        "95 % interval": span(cut.interval, form),
+    }
 
 
 def _cut_by(x: Length, limit: int) -> bool | None:

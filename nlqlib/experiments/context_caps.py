@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 
-from nlqlib.analysis.headroom import clamped
+from nlqlib.analysis.headroom import Cut, clamped
 from nlqlib.analysis.latency import latency_summary
 from nlqlib.artifacts import Measured, Record
 from nlqlib.experiments.conditions import CONDITIONS, requests
@@ -167,11 +167,17 @@ class Outcome:
     """Of the valid answers; `None` where there is none, or it was not measured."""
     total_s: float | None
     """What all requests took."""
-    measured: bool
+    sent: bool
+    """Or derived from what another limit gave."""
 
     @property
     def known(self) -> int:
         return self.n - self.unknown
+
+    @property
+    def lost(self) -> Cut:
+        """How many the limit cuts, those of which nobody knows kept apart."""
+        return Cut(self.n, self.cut, self.unknown)
 
     @property
     def s_per_valid(self) -> float | None:
@@ -180,7 +186,7 @@ class Outcome:
 
 
 def outcomes(records: Sequence[Record]) -> list[Outcome]:
-    """Every limit of `SHOWN`: measured, or derived from the largest one that was."""
+    """Every limit of `SHOWN`: sent, or derived from the largest one that was."""
     by_cap = {int(r.params["max_tokens"]): r for r in records}
     if not by_cap:
         return []
@@ -201,7 +207,7 @@ def _measured(record: Record) -> Outcome:
         wasted_s=sum(r["took_s"] or 0.0 for r in lost),
         p50_s=record.value("e2e_latency", "p50"),
         total_s=sum(took) if None not in took else None,
-        measured=True,
+        sent=True,
     )
 
 

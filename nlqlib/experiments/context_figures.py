@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
 from nlqlib import plots
-from nlqlib.analysis.comparison import Change
+from nlqlib.analysis.comparison import Change, common
 from nlqlib.analysis.headroom import Budget
 from nlqlib.experiments import context_lengths as lengths
 from nlqlib.experiments.captions import kinds, named
@@ -113,7 +113,7 @@ def lengths_alt(study: Study, found: Sequence[Length], budgets: Sequence[Budget]
 
 
 def windows_figure(study: Study, found: Iterable[Deployment], changed: Sequence[Change]) -> Figure:
-    """Throughput and p95 of each window, and the differences between them with their intervals."""
+    """Throughput and p95 of each window, and the differences between them, pair by pair and shared by all."""
     fig, (left, middle, right) = plots.panels(
         study.target.name, kinds(study), 3, width_in=12.4, height_in=4.0
     )
@@ -136,24 +136,19 @@ def windows_figure(study: Study, found: Iterable[Deployment], changed: Sequence[
 
 
 def _differences(ax: Axes, changed: Sequence[Change]) -> None:
-    """After less before as a share of before, throughput and p95 side by side."""
-    drawn = 0
+    """After less before as a share of before, throughput and p95 side by side: means and pairs."""
+    step = 0.02 * max((c.concurrency for c in changed), default=1)
     for i, quantity in enumerate(("throughput", "p95 latency")):
-        colour: Any = {"color": plots.PALETTE[2 + i]}
         rows = [c for c in changed if c.quantity == quantity and c.before and c.difference is not None]
         for c in rows:
-            drawn += 1
-            x, share = c.concurrency + 0.9 * (i - 0.5), (c.difference or 0.0) / (c.before or 1.0)
-            ax.plot([x], [share], plots.MARKERS[i], label="_", **colour)
-            if c.interval is not None:
-                ends = [end / (c.before or 1.0) for end in c.interval]
-                ax.vlines(x, min(ends), max(ends), lw=1.4, **colour)
+            _difference(ax, c, c.concurrency + step * (2 * i - 1), i)
         if rows:
             last = max(rows, key=lambda c: c.concurrency)
-            at = (last.concurrency + 0.9 * (i - 0.5), (last.difference or 0.0) / (last.before or 1.0))
-            style: Any = {"color": ink(colour["color"]), "va": "center", "annotation_clip": False}
+            at = (last.concurrency + step, (last.difference or 0.0) / (last.before or 1.0))
+            style: Any = {"color": ink(plots.PALETTE[2 + i]), "va": "center", "annotation_clip": False}
             ax.annotate(quantity, at, (8, 0), textcoords="offset points", fontsize=9.5, **style)
-    if not drawn:
+    _band(ax, changed)
+    if not ax.get_lines():
         ax.text(0.5, 0.5, "nothing to compare: one window was measured", transform=ax.transAxes, ha="center")
     ax.axhline(0, color=plots.GREY, lw=1)
     ends = [abs(v) for v in ax.get_ylim()]
@@ -161,6 +156,26 @@ def _differences(ax: Axes, changed: Sequence[Change]) -> None:
     ax.set_xlim(left=0)
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
     plots.name_axes(ax, "concurrency", "larger window − smaller", x_unit="requests in flight", y_unit="share")
+
+
+def _difference(ax: Axes, c: Change, x: float, i: int) -> None:
+    """The mean as a full mark, every pair of runs as a small open one."""
+    colour: Any = {"color": plots.PALETTE[2 + i], "label": "_"}
+    ax.plot([x], [(c.difference or 0.0) / (c.before or 1.0)], plots.MARKERS[i], **colour)
+    pairs = [ratio - 1 for ratio in c.by_pair]
+    ax.plot([x] * len(pairs), pairs, plots.MARKERS[i], markersize=4, markerfacecolor="none", **colour)
+
+
+def _band(ax: Axes, changed: Sequence[Change]) -> None:
+    """The interval of the change of throughput that all concurrencies share."""
+    found = common(changed, "throughput")
+    if found is None:
+        return
+    ax.axhspan(*found.interval, color=plots.PALETTE[2], alpha=0.15, lw=0)
+    ax.annotate(
+        "throughput, all levels: 95 %", (0.02, found.interval.high), (0, 2), fontsize=9.5, va="bottom",
+        xycoords=ax.get_yaxis_transform(), textcoords="offset points", color=ink(plots.PALETTE[2]),
+    )  # fmt: skip
 
 
 def windows_alt(study: Study, sentence: str) -> str:

@@ -5,65 +5,86 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from nlqlib import article
-from nlqlib.analysis.stats import wilson
 from nlqlib.artifacts import Record
+from nlqlib.experiments import context_budget_page as budget_page
 from nlqlib.experiments.context_caps import Outcome, outcomes
 from nlqlib.experiments.context_probes import CLAMPING, FATES, behaviour, fate
 from nlqlib.experiments.study import Study
 from nlqlib.experiments.sweep_rows import Records, told
 
+ENOUGH = 20
+"""Answers from which on a limit that cuts none of them is named: it may still cut 16 % of others."""
+
 # ---- limits, measured ------------------------------------------------------------------------------------
+
+
+def answers_kind(study: Study) -> list[str]:
+    """How answers and their seconds must be named in captions."""
+    return [f"{study.target.tag} answers", f"{study.target.time_tag} times"]
 
 
 def caps_table(records: Records) -> pd.DataFrame:
     """Each limit: whole, cut and other answers, what the cut ones took for nothing, latency of valid ones."""
-    rows = {}
-    for o in outcomes(records):
-        n = o.known
-        inside = wilson(o.cut, n) if n else None
-        rows[o.max_tokens] = {
-            "how": "measured" if o.measured else "derived, temperature 0",
-            "n": n,
+    rows = {
+        o.max_tokens: {
+            "how": "sent" if o.sent else "derived, temperature 0",
+            "n": o.n,
             "not known": o.unknown,
             "valid": o.ok,
-            "finish_reason length": o.cut,
-            "share cut": told(o.cut / n if n else None, ".0%"),
-            "95 % interval": "—" if inside is None else f"{inside.low:.0%} to {inside.high:.0%}",
+            **budget_page.cut_columns(o.lost, ".0%"),
             "other failures": o.bad,
             "tokens for nothing": o.wasted_tokens,
             "seconds for nothing": told(o.wasted_s, ".1f"),
             "p50 of valid (s)": told(o.p50_s, ".2f"),
             "seconds per valid answer": told(o.s_per_valid, ".2f"),
         }
+        for o in outcomes(records)
+    }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("max_tokens")
 
 
 def caps_sentence(records: Records) -> str:
-    """What the smallest limit costs against the largest, where valid answers are what is paid for."""
+    """What the smallest limit costs, and the smallest that cuts nothing, if the answers are enough to say."""
     found = [o for o in outcomes(records) if o.known]
     if not found:
         return "No limit was measured."
-    first, whole = found[0], next((o for o in found if not o.cut), None)
+    first = found[0]
     text = (
         f"max_tokens {first.max_tokens} cuts {first.cut} of {first.known} answers: {first.wasted_tokens:,} "
         f"tokens were generated and thrown away, and {first.ok} valid answers are left."
     )
+    return f"{text} {_smallest(found)}"
+
+
+def _smallest(found: Sequence[Outcome]) -> str:
+    """The smallest limit that cuts nothing; said of answers that are many, and all known."""
+    whole = next((o for o in found if not o.cut), None)
     if whole is None:
-        return f"{text} No limit here cuts nothing."
-    return f"{text} The smallest that cuts none of its {whole.known} known answers is {whole.max_tokens}."
+        return "No limit here cuts nothing."
+    if whole.n < ENOUGH:
+        return f"{whole.n} answers are too few to name the smallest limit that cuts none."
+    if whole.unknown:
+        return (
+            f"No limit is known to cut none: at {whole.max_tokens} nobody knows of {whole.unknown} of "
+            f"{whole.n} answers, which were cut below it."
+        )
+    inside = whole.lost.interval
+    most = f", which leaves up to {inside.high:.0%} of others open" if inside else ""
+    return f"The smallest that cuts none of its {whole.n} answers is {whole.max_tokens}{most}."
 
 
-def cheap_looking(records: Records) -> str:
+def cheap_looking(records: Records, study: Study) -> str:
     """Why a cut answer may not count: what it would look like if it did."""
-    found = [o for o in outcomes(records) if o.measured and o.wasted_s is not None and o.cut]
+    found = [o for o in outcomes(records) if o.sent and o.wasted_s is not None and o.cut]
     if not found:
-        return "No measured limit cut an answer."
+        return "No limit that was sent cut an answer."
     o: Outcome = found[0]
     each = (o.wasted_s or 0.0) / o.cut
     pays = f"each valid answer pays {told(o.s_per_valid, '.2f')} s"
     return (
-        f"Under max_tokens {o.max_tokens} a cut answer took {each:.2f} s. Counted as an answer it would pass "
-        f"for a faster one; counted as a failure, {pays if o.ok else 'no valid answer pays for it'}."
+        f"Under max_tokens {o.max_tokens} a cut answer took {each:.2f} s ({study.target.time_tag}). Counted "
+        "as an answer it would pass for a faster one; counted as a failure, "
+        f"{pays if o.ok else 'no valid answer pays for it'}."
     )
 
 

@@ -1,24 +1,17 @@
 """How the page on window sizing shows two windows: capacity by arithmetic, both sweeps, and the answers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pandas as pd
 
-from nlqlib.analysis.bend import Knee, knee
-from nlqlib.analysis.comparison import Change, changes
+from nlqlib.analysis.bend import Knee, Swept, knee, knee_shift
 from nlqlib.analysis.kv import RESERVED_BLOCKS, ModelShape
 from nlqlib.artifacts import Record
-from nlqlib.experiments.context import Deployment, Design, ours
+from nlqlib.experiments.context import Deployment, Design
 from nlqlib.experiments.study import Study
 from nlqlib.experiments.sweep_rows import Records, failures, rows, span, told
-from nlqlib.records import OUTCOMES, Completion, Json
 
 Deployments = Mapping[int, Deployment]
-BY_CONSTRUCTION = (
-    "By construction: no step of the twin knows the window, so equal times are no evidence. "
-    "They show that nothing else in the model depends on it."
-)
-QUANTITIES = ("throughput", "mean latency", "p95 latency", "failed")
 
 
 def kind(study: Study) -> str:
@@ -115,63 +108,16 @@ SWEEP_COLUMNS = [
 ]
 
 
-def changed(found: Deployments, wanted: Design) -> tuple[Change, ...]:
-    """Every quantity from the smaller window to the larger one; nothing where one was not measured."""
-    sides = [_runs(found[w].sweep) if w in found else {} for w in wanted.windows]
-    return changes(*sides, seed=wanted.seed)
-
-
-def _runs(records: Records) -> dict[int, list[list[Completion]]]:
-    """A cut answer stays a failure."""
-    runs: dict[int, list[list[Completion]]] = {}
-    for record in records:
-        done = [_completion(r) for r in record.samples() if r["outcome"] in OUTCOMES]
-        runs.setdefault(int(record.params["concurrency"]), []).append(done)
-    return runs
-
-
-def _completion(row: Json) -> Completion:
-    return Completion(str(row["id"]), row["outcome"], start_s=row["start_s"], end_s=row["end_s"])
-
-
-def changes_table(found: Sequence[Change], wanted: Design) -> pd.DataFrame:
-    """Differences with intervals, and how each is read."""
-    small, large = wanted.windows
-    shown = [
-        {
-            "concurrency": c.concurrency,
-            "quantity": c.quantity,
-            f"{small:,}": _value(c.before, c.unit),
-            f"{large:,}": _value(c.after, c.unit),
-            "difference": _value(c.difference, c.unit, "+"),
-            "95 % interval": "—"
-            if c.interval is None
-            else f"{_value(c.interval.low, c.unit, '+')} to {_value(c.interval.high, c.unit, '+')}",
-            "reading": c.reading,
-            "method": c.method,
-        }
-        for c in found
-    ]
-    columns = ["concurrency", "quantity", f"{small:,}", f"{large:,}"]
-    columns += ["difference", "95 % interval", "reading", "method"]
-    return pd.DataFrame(shown, columns=columns).set_index("concurrency")
-
-
-def _value(value: float | None, unit: str, sign: str = "") -> str:
-    if value is None:
-        return "—"
-    return f"{value:{sign}.1%}" if unit == "share" else f"{value + 0.0:{sign}.3f} {unit}"
-
-
 def knees(found: Deployments) -> dict[int, Knee]:
     """The knee of each window's sweep."""
-    return {w: _knee(there.sweep) for w, there in found.items()}
+    return {w: knee(*_swept(there.sweep)) for w, there in found.items()}
 
 
-def _knee(records: Records) -> Knee:
+def _swept(records: Records) -> Swept:
+    """Concurrency and throughput of every run that has one."""
     table = rows(records)
     table = table.dropna(subset=["x_run"]) if len(table) else table
-    return knee(table["concurrency"].to_numpy(), table["x_run"].to_numpy()) if len(table) else knee([], [])
+    return (table["concurrency"].to_numpy(), table["x_run"].to_numpy()) if len(table) else ([], [])
 
 
 def knee_table(found: Deployments) -> pd.DataFrame:
@@ -189,57 +135,18 @@ def knee_table(found: Deployments) -> pd.DataFrame:
 
 
 def knee_sentence(found: Deployments, wanted: Design) -> str:
-    """Whether the knee moves."""
+    """Whether the knee moves: by the difference of both, with its interval."""
     small, large = (knees(found).get(w) for w in wanted.windows)
     if small is None or large is None or small.at is None or large.at is None:
         sides = [k for k in (small, large) if k is not None and k.at is None]
         why = sides[0].reason if sides else "one window is missing"
         return f"Whether the knee moves cannot be told: {why}."
-    if small.interval and large.interval and not small.interval.low <= large.at <= small.interval.high:
-        return f"The knee moves from {small.at:.1f} to {large.at:.1f}, outside the interval of the first."
-    return (
-        f"The knee stays: {small.at:.1f} and {large.at:.1f} requests in flight, within the first's interval."
-    )
-
-
-def free_sentence(study: Study, found: Deployments, wanted: Design) -> str:
-    """Is the headroom free? With how much of a difference could have been seen."""
-    seen = changed(found, wanted)
-    if not seen:
-        return missing_sentence(study, found, wanted)
-    moved = [c for c in seen if c.reading in ("higher", "lower")]
-    told_ = [c for c in seen if c.reading != "not comparable"]
-    if moved:
-        what = ", ".join(f"{c.quantity} at {c.concurrency} is {c.reading}" for c in moved)
-        text = f"{len(moved)} of {len(told_)} comparisons show a difference: {what}."
-    else:
-        text = f"None of {len(told_)} comparisons shows a difference{_resolution(told_)}."
-    return f"{text} {BY_CONSTRUCTION}" if study.target.kind == "twin" else text
-
-
-def _resolution(found: Sequence[Change]) -> str:
-    """The largest change of throughput that the intervals leave possible."""
-    shares = [
-        max(abs(c.interval.low), abs(c.interval.high)) / c.before
-        for c in found
-        if c.quantity == "throughput" and c.interval and c.before
-    ]
-    return f"; the intervals leave at most {max(shares):.1%} of throughput open" if shares else ""
-
-
-def missing_sentence(study: Study, found: Deployments, wanted: Design) -> str:
-    """Which window has no points, and how to get them."""
-    gone = [w for w in wanted.windows if not (found[w].sweep if w in found else ())]
-    if not gone:
-        return "Both windows were measured, at no common concurrency: nothing can be compared."
-    names = " and ".join(f"{w:,}" for w in gone)
-    how = (
-        "measure it with this page"
-        if ours(study)
-        else "not observable here: the window of this endpoint is not ours to set. Deploy it so "
-        "and run the page with `deployed` set to it"
-    )
-    return f"No point of a window of {names}: {how}."
+    one, other = (_swept(found[w].sweep) for w in wanted.windows)
+    by = knee_shift(one, other, seed=wanted.seed)
+    inside = f"{told(by.value, '+.1f')} (95 % interval {span(by.interval, '+.1f')}, residuals drawn anew)"
+    if by.interval and not by.interval.low <= 0 <= by.interval.high:
+        return f"The knee moves from {small.at:.1f} to {large.at:.1f} requests in flight: {inside}."
+    return f"No move of the knee is shown: {small.at:.1f} and {large.at:.1f} requests in flight, {inside}."
 
 
 # ---- the same quality set --------------------------------------------------------------------------------
