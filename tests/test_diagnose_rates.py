@@ -65,6 +65,12 @@ def test_with_everything_seen_hardly_a_verdict_is_wrong() -> None:
     assert sum(c["judged"] == "wrong" for c in inside) <= 0.02 * len(inside)
 
 
+def test_where_no_outside_can_tell_the_wrong_verdict_names_its_rival() -> None:
+    short = [c for c in rows(retained()) if c["truth"] == "prompts taken in turn, short answers"]
+    assert all(c["judged"] == "right" for c in short if c["view"] == "everything seen")
+    assert all(c["marked"] for c in short if c["judged"] == "wrong")
+
+
 CASE = Case("router limit 4", "from outside", 0.1, 0.0, 1, "right", "limited at 4", False)
 FOUND = [CASE, replace(CASE, judged="wrong", said="batching works"), replace(CASE, view="everything seen")]
 

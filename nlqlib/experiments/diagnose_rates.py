@@ -49,6 +49,7 @@ class Truth:
     replica: int | None = None
     replicas: int = 1
     failing: float = 0.0
+    rejecting: int | None = None
 
     def due(self, view: str) -> tuple[Kind, ...]:
         """The verdicts that are right in `view`."""
@@ -57,6 +58,11 @@ class Truth:
 
 def _slots(service: Callable[[int], float]) -> Engine:
     return Slots(service)
+
+
+def _collapsing(m: int) -> float:
+    """How much slower each of `m` is: four exhaust the engine, and beyond eight it loses throughput."""
+    return max(1.0, m / 4) * max(1.0, m / 8)
 
 
 def _fading(slowing: float) -> Make:
@@ -69,11 +75,13 @@ TRUTHS = (
     Truth("replica limit 4, an engine that slows", _fading(0.1), LIMITED, 4, replica=4),
     Truth("two replicas of limit 2", _slots, LIMITED, 4, replica=2, replicas=2),
     Truth("router limit 4, a tenth fails", _slots, LIMITED, 4, router=4, failing=0.1),
+    Truth("refuses more than 4", _slots, LIMITED, 4, rejecting=4),
     Truth("max_num_seqs 4", lambda s: Slots(s, 4), ("scheduler-limited",), 4, LIMITED),
     Truth("client pool of 8", _slots, ("client-limited",), 8, pool=8),
     Truth("no limit", _slots, ("batching works",)),
     Truth("no limit, throughput fades", _fading(0.3), ("batching works",)),
     Truth("no limit, exhausted at 6", lambda s: Shared(s, lambda m: max(1.0, m / 6)), ("batching works",)),
+    Truth("no limit, collapses beyond 8", lambda s: Shared(s, _collapsing), ("batching works",)),
     Truth("as busy with one as with many", _fading(1.0), ("cannot tell",)),
     Truth(
         "prompts taken in turn",
@@ -81,8 +89,14 @@ TRUTHS = (
         ("scheduler-limited", "cannot tell"),
         outside=("cannot tell", "batching works"),
     ),
+    Truth(
+        "prompts taken in turn, short answers",
+        lambda s: Prefilled(SERVICE_S, lambda i: s(i) / 20),
+        ("scheduler-limited", "cannot tell"),
+        outside=("cannot tell",),
+    ),
 )
-"""The last two have no limit on requests: naming one would be wrong, and silence is right."""
+"""The last three have no limit on requests: naming one would be wrong, and silence is right."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +147,7 @@ def _site(truth: Truth, spread: float, seed: int, slower: float = 1.0) -> Site:
         truth.replicas,
         NETWORK_S,
         truth.failing,
+        truth.rejecting,
         seed=seed,
     )
 

@@ -65,12 +65,13 @@ def page(found: Mapping[str, Any]) -> str:
 def _world(found: Mapping[str, Any]) -> str:
     grid = ", ".join(map(str, found["world"]["grid"]))
     seeds = len(found["world"]["seeds"])
+    silent = sum("cannot tell" in truth.kinds for truth in TRUTHS)
     return (
         f"The diagnosis rests on thresholds, so its error is stated. {len(TRUTHS)} deployments whose limit "
         f"is known are swept at {grid} in flight in a simulated world of queues, {seeds} times under each "
         f"of {len(NOISES)} noises, and every sweep is judged by what three observers see. Levels are not "
-        "repeated, as the command would repeat them where noise leaves the verdict open. Of two "
-        "deployments that have no limit on requests, silence is the right verdict. "
+        "repeated, as the command would repeat them where noise leaves the verdict open. Of "
+        f"{silent} deployments that have no limit on requests, silence is the right verdict. "
         "`python -m nlqlib validate-diagnosis` counts anew."
     )
 
