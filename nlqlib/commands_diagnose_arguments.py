@@ -31,8 +31,8 @@ exit status: 0 with a verdict, 1 when it cannot tell, 2 for input that cannot be
 COMPARE = """Two saved runs, before and after a change: differences at each concurrency with 95 % intervals.
 
 A and B are folders that `sweep --out`, `diagnose --out` or a notebook wrote. Any two runs of one machine
-differ by its drift: where a side has one run of a level nothing is read from its times, and their interval is
-over requests alone. `sweep --repeats 3 --out DIR` on both sides measures runs that can be compared."""
+differ by its drift: where a side has one run of a level its times' interval is over requests alone, and only
+what lies 20 % and more beyond it is read. `sweep --repeats 3 --out DIR` on both sides measures runs that can be compared."""
 COMPARE_EXAMPLE = """example: python -m nlqlib compare build/before build/after
 prints (shortened)
   before: serialised upstream, so concurrency is lost before the engine's scheduler: at 32 in flight
@@ -43,9 +43,9 @@ prints (shortened)
   settings that differ:
     identity.admission.router: 1 → None
 
-   in flight          quantity before  after difference       95 % interval              reading
-          32 throughput, req/s 0.3114  6.912      6.601        6.57 to 6.63 one run, cannot tell
-          32    p95 latency, s  103.6  4.816     -98.77      -98.8 to -98.5 one run, cannot tell
+   in flight          quantity before  after difference       95 % interval             reading
+          32 throughput, req/s 0.3114  6.912      6.601        6.57 to 6.63             higher
+          32    p95 latency, s  103.6  4.816     -98.77      -98.8 to -98.5              lower
           32     failed, share      0      0          0  -0.0169 to 0.0169  no difference shown"""
 
 Commands = argparse._SubParsersAction

@@ -2,9 +2,9 @@
 
 Times differ between runs of one and the same thing, because a machine drifts; so a difference is read from
 two runs or more on each side. Runs measured in pairs, one of each side close together, are compared pair by
-pair (Student's t), else the sides by their means (Welch). With one run on a side nothing is read: the
-interval is a bootstrap over requests, of throughput by Little's law X = N / R, and holds no drift between
-runs. Failures are counted, requests taken as independent.
+pair (Student's t), else the sides by their means (Welch). With one run on a side the interval is a bootstrap
+over requests, of throughput by Little's law X = N / R, and holds no drift between runs: a difference is read
+only where all of it lies beyond `DRIFT`. Failures are counted, requests taken as independent.
 """
 
 import math
@@ -34,6 +34,8 @@ UNITS: Mapping[Quantity, str] = {
     "p95 latency": "s",
     "failed": "share",
 }
+DRIFT = 0.2
+"""Share of the value before by which two single runs of one and the same thing may well differ."""
 Reading = Literal["higher", "lower", "no difference shown", "one run, cannot tell", "not comparable"]
 READ: tuple[Reading, ...] = ("higher", "lower", "no difference shown")
 """The readings of what could be compared."""
@@ -176,7 +178,7 @@ def _mean_log(ratios: Sequence[float]) -> float:
 
 
 def _single(n: int, quantity: Quantity, before: Runs, after: Runs, whole: bool, seed: int) -> Change:
-    """Both values, and an interval over requests that nothing is read from."""
+    """Both values, and an interval over requests, from which only what exceeds any drift is read."""
     values = [_values(runs, n, quantity, whole) for runs in (before, after)]
     told = [_mean([v for v in side if v is not None]) for side in values]
     interval = None
@@ -184,7 +186,9 @@ def _single(n: int, quantity: Quantity, before: Runs, after: Runs, whole: bool, 
         one, other = (_requests(runs, n, quantity) for runs in (before, after))
         interval = _bootstrap(one, other, _OVER[quantity](n), seed)
     found = _change(n, quantity, (told[0], told[1]), interval, "bootstrap over requests, no drift in it")
-    return found if found.difference is None else replace(found, reading="one run, cannot tell")
+    drift = DRIFT * (found.before or 0.0)
+    beyond = interval is not None and max(interval.low, -interval.high) > drift
+    return found if found.difference is None or beyond else replace(found, reading="one run, cannot tell")
 
 
 def _requests(runs: Runs, n: int, quantity: Quantity) -> Floats:
