@@ -134,6 +134,10 @@ class Store:
         _announce(key, "measured", record.path, record.comparison)
         return record
 
+    def has(self, key: PointKey) -> bool:
+        """Whether `measure` would reuse `key`; decided from files alone."""
+        return self._done(key, self.find(key)) is not None
+
     def _done(self, key: PointKey, retained: Record | None) -> Record | None:
         """What need not be measured: `retained`, or with `remeasure` what was measured anew already."""
         if not self.remeasure:

@@ -85,7 +85,8 @@ def plan(asked: Asked) -> Plan:
     except TargetError as error:
         raise TargetError(f"{asked.notebook}: {error}") from error
     question = longest_question(asked.params.get("sets") or ())
-    missing = [(w.target.kind, s) for w, s in found if asked.remeasure or not w.retained(s)]
+    anew = asked.remeasure and not study.store.remeasure  # a resumed run knows what it has measured
+    missing = [(w.target.kind, s) for w, s in found if anew or not w.retained(s)]
     return total({str(i): of_point(spec, kind, question) for i, (kind, spec) in enumerate(missing)})
 
 

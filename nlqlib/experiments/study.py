@@ -110,8 +110,7 @@ class Study:
 
     def retained(self, spec: "Spec") -> bool:
         """Whether `spec` would be reused: decided from files alone."""
-        found = self.store.find(self.key(spec))
-        return found is not None and found.current and not self.store.remeasure
+        return self.store.has(self.key(spec))
 
     def banner(self, *heard: Heard) -> None:
         """Show what this page's numbers are; `heard`: how the twin answers on it (default: `replayed`)."""
