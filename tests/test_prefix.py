@@ -8,24 +8,20 @@ from typing import Any
 
 import prefix_world
 import pytest
+from prefix_world import as_url, study
 
-from nlqlib.artifacts import Record, Store
+from nlqlib.artifacts import Record
 from nlqlib.experiments import prefix, prefix_article
 from nlqlib.experiments import prefix_cost as cost
 from nlqlib.experiments import prefix_figures as figures
 from nlqlib.experiments import prefix_page as page
 from nlqlib.experiments.prefix_counted import FIT, HITS_AS_PLANNED, OUR_TOKENS, QUERIES_AS_PLANNED
 from nlqlib.experiments.prompt_variants import COLD, DIVERSE, LEADING, PARTIAL, SCENARIOS, SHORT, WARM
-from nlqlib.experiments.study import Study
 from nlqlib.records import ServerIdentity
-from nlqlib.serving.target import Connection, Target, open_target
+from nlqlib.serving.target import open_target
 
 EVERY = (*SCENARIOS, SHORT)
 FEW = (WARM, LEADING, COLD)
-
-
-def study(folder: Path, target: Target, profile: Any = "full") -> Study:
-    return Study("08_prefix_cache", target, profile, "wire", Store(folder))
 
 
 @pytest.fixture(scope="module")
@@ -115,19 +111,6 @@ def test_an_engine_without_a_prefix_cache_is_planned_to_find_nothing() -> None:
     assert prefix.plan(twin, cell, off).hit_rate == 0
     on = ServerIdentity("m", engine_args={"block_size": "16", "enable_prefix_caching": "True"})
     assert (prefix.plan(twin, cell, on).hit_rate or 0.0) > 0.9
-
-
-def as_url(change: Callable[[Connection], Connection]) -> Target:
-    """The twin as somebody's endpoint: nothing of it is ours to set."""
-    drawn = open_target("twin").engine(words="synthetic")
-    return replace(
-        drawn,
-        name="endpoint",
-        kind="url",
-        can=frozenset({"metrics"}),
-        variant=None,
-        connect=lambda: change(drawn.connect()),
-    )
 
 
 def test_without_metrics_what_was_found_is_missing_and_never_0(tmp_path: Path) -> None:

@@ -11,11 +11,15 @@ from nlqlib.analysis.prefix_cache import (
     Lookup,
     PlannedCache,
     Prompt,
+    TokenCosts,
+    cached_price,
     difference,
+    gap_price,
     hit_rate,
     lookups,
     token_costs,
 )
+from nlqlib.analysis.stats import Interval
 from nlqlib.twin.blocks import HashTable
 from nlqlib.twin.drive import drain
 from nlqlib.twin.limits import EngineLimits
@@ -162,6 +166,64 @@ def test_a_scattered_fit_has_a_wide_interval_around_its_price() -> None:
     found = token_costs(rough)
     assert found is not None and found.computed_interval is not None
     assert found.computed_interval.low < 117e-6 < found.computed_interval.high
+
+
+# ---- what one token adds ---------------------------------------------------------------------------------
+
+LONG, BRIEF = Cell("long", 2048.0, 69.75, 0.70909), Cell("brief", 1280.0, 102.4, 0.89158)
+"""Two warm prompts on two cores, with blocks of 128 tokens: the shorter one has more left to compute."""
+FITTED = TokenCosts(0.1, 8.2e-3, None, Interval(7.9e-3, 8.6e-3), None, (), 3)
+
+
+def test_the_price_of_a_cached_token_is_what_is_left_without_the_computed_ones() -> None:
+    found = cached_price(LONG, BRIEF, FITTED, 0.0)
+    assert found is not None
+    assert found.value_s == pytest.approx(111e-6, rel=0.01)
+    naive = (LONG.ttft_s - BRIEF.ttft_s) / (LONG.cached - BRIEF.cached)
+    assert naive == pytest.approx(-238e-6, rel=0.01)
+
+
+def test_its_interval_holds_computed_tokens_that_cost_nothing_and_those_that_cost_the_most() -> None:
+    found = cached_price(LONG, BRIEF, FITTED, 0.0)
+    assert found is not None and found.interval is not None and not found.told
+    assert found.interval == pytest.approx((-238e-6, 128e-6), rel=0.01)
+    wider = cached_price(LONG, BRIEF, FITTED, 0.0768)
+    assert wider is not None and wider.interval is not None
+    assert wider.interval == pytest.approx((-338e-6, 228e-6), rel=0.01)
+
+
+def test_two_prompts_that_compute_alike_need_no_fit() -> None:
+    found = cached_price(Cell("a", 3000, 14, 0.0342), Cell("b", 1000, 14, 0.0338), FITTED, 1e-4)
+    assert found is not None and found.told
+    assert (found.value_s, found.interval) == (pytest.approx(2e-7), pytest.approx((1.5e-7, 2.5e-7)))
+
+
+def test_without_an_interval_no_price_is_told_from_nothing() -> None:
+    found = cached_price(LONG, BRIEF, FITTED, None)
+    assert found is not None and found.interval is None and not found.told
+    assert cached_price(LONG, LONG, FITTED, 0.0) is None
+
+
+LENGTHS = [2117.3, 2148.8, 2148.5, 2117.8, 2117.8, 1382.4]
+
+
+def test_gaps_that_scatter_between_cells_tell_no_price_of_context() -> None:
+    gaps = [0.1309, 0.1371, 0.1430, 0.1357, 0.1352, 0.1302]  # a prompt computed whole has one of the shortest
+    found = gap_price(LENGTHS, gaps)
+    assert found is not None and found.value_s == pytest.approx(8.2e-6, rel=0.1)
+    assert found.interval is not None and found.interval.low < 0 < found.interval.high and not found.told
+
+
+def test_gaps_that_follow_the_length_of_the_prompt_tell_its_price() -> None:
+    gaps = [0.027 + 1.2e-7 * n + off for n, off in zip(LENGTHS, [1e-7, -1e-7] * 3, strict=True)]
+    found = gap_price(LENGTHS, gaps)
+    assert found is not None and found.told
+    assert found.value_s == pytest.approx(1.2e-7, rel=0.01)
+
+
+def test_prompts_of_one_length_tell_nothing_of_a_longer_one() -> None:
+    assert gap_price([3300.0, 3310.0, 3320.0], [0.027, 0.028, 0.029]) is None
+    assert gap_price([], []) is None
 
 
 # ---- the client's difference -----------------------------------------------------------------------------

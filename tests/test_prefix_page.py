@@ -1,5 +1,7 @@
 """How the prefix page reads its cells: prices, the difference taken apart, figures, and the article."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import prefix_world
@@ -7,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from nlqlib.artifacts import Record, Store
-from nlqlib.experiments import prefix_article, prefix_cost, prefix_figures
+from nlqlib.experiments import prefix_article, prefix_cost, prefix_figures, prefix_price
 from nlqlib.experiments import prefix_page as page
 from nlqlib.experiments.prefix_counted import HITS_AS_PLANNED
 from nlqlib.experiments.prompt_variants import COLD, DIVERSE, LEADING, PARTIAL, SCENARIOS, SHORT, WARM
@@ -81,7 +83,7 @@ def test_rules_are_listed_by_scenario_and_none_is_broken(records: list[Record]) 
 def test_a_computed_token_costs_about_what_the_article_shows_and_a_cached_one_next_to_nothing(
     records: list[Record], twin: Study
 ) -> None:
-    found = prefix_cost.costs(records)
+    found = prefix_price.costs(records)
     assert found is not None and found.cached_s is not None
     assert found.computed_s == pytest.approx(117e-6, rel=0.1)
     assert abs(found.cached_s) < 0.05 * found.computed_s
@@ -91,14 +93,53 @@ def test_a_computed_token_costs_about_what_the_article_shows_and_a_cached_one_ne
     assert "fitted to the article's prefill" in sentence and WARM in sentence and DIVERSE in sentence
 
 
-def test_a_cached_token_costs_its_kv_bytes_in_every_step(records: list[Record]) -> None:
+def test_every_prompt_token_costs_its_kv_bytes_in_every_step(records: list[Record]) -> None:
     read = load("l4-qwen2.5-3b").step_time.kv_distinct_s
-    assert prefix_cost.cached_cost_s(records, "itl") == pytest.approx(read, rel=0.05)
-    assert prefix_cost.cached_cost_s(records, "ttft") == pytest.approx(read, rel=0.5)
+    found = prefix_price.gap_cost(records)
+    assert found is not None and found.told
+    assert found.value_s == pytest.approx(read, rel=0.05)
+
+
+def test_a_cached_tokens_price_is_known_up_to_what_few_computed_ones_cost(records: list[Record]) -> None:
+    """A token fewer to compute: it hides behind the weights on the twin, or is worth 117 µs by the line."""
+    found = prefix_price.cached_cost(records)
+    assert found is not None and found.interval is not None and found.told
+    assert found.interval.low < 1.53e-7 < found.value_s < 2.5e-7
+
+
+def on(records: list[Record], **means: Mapping[str, float]) -> list[Record]:
+    """`records` with other means of the server: metric → scenario → value."""
+    found = []
+    for record in records:
+        metrics = [dict(m) for m in record.body["metrics"]]
+        for metric in metrics:
+            if metric["stat"] == "mean" and metric["name"] in means:
+                metric["value"] = means[metric["name"]][page.scenario(record)]
+        found.append(replace(record, body={**record.body, "metrics": metrics}))
+    return found
+
+
+SCATTERED = dict(zip((*SCENARIOS, SHORT), (0.1352, 0.1357, 0.1371, 0.1430, 0.1309, 0.1302), strict=True))
+"""Seconds between output tokens as two cores showed them: a prompt computed whole has no longer gap."""
+
+
+def test_gaps_that_scatter_tell_no_price_and_name_no_cause(records: list[Record], twin: Study) -> None:
+    sentence = prefix_cost.cost_sentence(on(records, itl=SCATTERED), twin)
+    assert "What a longer prompt adds to decode cannot be told from nothing here" in sentence
+    assert "attention reads" not in sentence
+    assert "attention reads it again for every output token" in prefix_cost.cost_sentence(records, twin)
+
+
+def test_longer_prompts_with_shorter_gaps_are_laid_to_no_cache(records: list[Record], twin: Study) -> None:
+    falling = dict.fromkeys(SCENARIOS, 0.027) | {SHORT: 0.028}
+    slightly = {name: gap + i * 1e-7 for i, (name, gap) in enumerate(falling.items())}
+    said = prefix_cost.cost_sentence(on(records, itl=slightly), twin)
+    assert "something else differs between the cells" in said
 
 
 def test_without_the_server_no_token_is_priced(local: Study) -> None:
-    assert prefix_cost.costs([]) is None and prefix_cost.cached_cost_s([], "itl") is None
+    assert prefix_price.costs([]) is None
+    assert prefix_price.cached_cost([]) is None and prefix_price.gap_cost([]) is None
     assert "not observable here" in prefix_cost.cost_sentence([], local)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats as sp
 
-from nlqlib.analysis.stats import Interval
+from nlqlib.analysis.stats import Interval, line
 
 _UNITS = np.array([1.0, 1e3, 1e3])  # tokens by the thousand, so that columns are of one size
 NOTHING_S = 0.02
@@ -132,7 +132,7 @@ class TokenCosts:
 
 def token_costs(cells: Sequence[Cell]) -> TokenCosts | None:
     """The line through `cells`; `None` below two cells, or where all computed the same number of tokens."""
-    told = _lengths_differ(cells)
+    told = _lengths_differ([c.cached + c.computed for c in cells])
     used = 3 if told else 2
     if len(cells) < used:
         return None
@@ -159,8 +159,7 @@ def token_costs(cells: Sequence[Cell]) -> TokenCosts | None:
     )
 
 
-def _lengths_differ(cells: Sequence[Cell]) -> bool:
-    lengths = [c.cached + c.computed for c in cells]
+def _lengths_differ(lengths: Sequence[float]) -> bool:
     return bool(lengths) and max(lengths) - min(lengths) > _NEARLY_EQUAL * max(lengths)
 
 
@@ -171,6 +170,49 @@ def _half_widths(columns: np.ndarray, rest: np.ndarray) -> np.ndarray:
         return np.full(columns.shape[1], np.inf)
     spread = np.diag(np.linalg.inv(columns.T @ columns)) * float(rest @ rest) / freedom
     return np.asarray(sp.t.isf(0.025, freedom) * np.sqrt(spread))
+
+
+@dataclass(frozen=True)
+class Price:
+    """What one token more adds, in seconds, with its 95 % interval; `None` where nothing tells it."""
+
+    value_s: float
+    interval: Interval | None
+
+    @property
+    def told(self) -> bool:
+        """Can it be told from nothing?"""
+        return self.interval is not None and not self.interval.low <= 0 <= self.interval.high
+
+
+def cached_price(long: Cell, short: Cell, costs: TokenCosts, noise_s: float | None) -> Price | None:
+    """What a cached token more adds to TTFT, by two warm cells of different length.
+
+    The fitted price of the computed tokens in which they differ is taken off. A few of those may as well cost
+    nothing, hidden behind what a step takes anyway: so the interval covers every price from 0 to the fitted
+    one's upper end, and `noise_s` besides, half the 95 % interval of the difference of the cells' TTFT.
+    `None` where both found equally many.
+    """
+    later, cached = long.ttft_s - short.ttft_s, long.cached - short.cached
+    if not cached:
+        return None
+    computed, dearest = long.computed - short.computed, costs.computed_interval
+    value = (later - costs.computed_s * computed) / cached
+    if noise_s is None or dearest is None:
+        return Price(value, None)
+    prices, noises = (0.0, dearest.high), (-noise_s, noise_s)
+    ends = [(later - each * computed + noise) / cached for each in prices for noise in noises]
+    return Price(value, Interval(min(ends), max(ends)))
+
+
+def gap_price(prompt_tokens: Sequence[float], itl_s: Sequence[float]) -> Price | None:
+    """What a prompt token more, cached or computed, adds to the gap between output tokens: ITL over length.
+
+    A least-squares line through the means of cells: how far they lie from it says how much a gap differs
+    between cells for other reasons. `None` where all prompts are about equally long.
+    """
+    found = line(prompt_tokens, itl_s) if _lengths_differ(prompt_tokens) else None
+    return None if found is None else Price(found.slope, found.slope_interval)
 
 
 # ---- the client's difference -----------------------------------------------------------------------------

@@ -15,7 +15,9 @@ from nlqlib.analysis.prefix_cache import Lookup
 from nlqlib.analysis.window import Window, window
 from nlqlib.artifacts import Measured, Record
 from nlqlib.experiments.arm_result import observed
+from nlqlib.experiments.contract_basis import contract_points, page_contract
 from nlqlib.experiments.prefix_counted import block_size, with_plan
+from nlqlib.experiments.prefix_sending import EOS, SALT, USUAL, Sending, SpelledOut, refused
 from nlqlib.experiments.prompt_variants import (
     COLD,
     DIVERSE,
@@ -24,6 +26,7 @@ from nlqlib.experiments.prompt_variants import (
     SCENARIOS,
     SHORT,
     WARM,
+    WARMING_QUESTION,
     Chat,
     Making,
     Schedule,
@@ -48,12 +51,13 @@ from nlqlib.load.closed_loop import closed_loop
 from nlqlib.load.sampling import Sampler
 from nlqlib.nlq.pipeline import contracts
 from nlqlib.progress import progress
-from nlqlib.records import ChatRequest, Json, ServerIdentity
+from nlqlib.records import ANSWERED, ChatRequest, Completion, Json, ServerIdentity
+from nlqlib.serving.client import Client
 from nlqlib.serving.identity import identify, reader
-from nlqlib.serving.target import Target
+from nlqlib.serving.target import Target, TargetError
 
 MODULES = ("nlqlib.experiments.prefix",)
-CONTRACT, MAX_TOKENS = "structured_outputs", 256
+MAX_TOKENS = 256
 """As in the article's workload."""
 REQUESTS: Mapping[str, Mapping[str, int]] = {
     "full": {WARM: 150, PARTIAL: 60, DIVERSE: 60, LEADING: 80, COLD: 40, SHORT: 60},
@@ -108,23 +112,30 @@ def cells(study: Study, n: int = 0, seed: int = 0, scenarios: Sequence[str] = ()
 def measure(study: Study, n: int = 0, seed: int = 0, scenarios: Sequence[str] = ()) -> list[Record]:
     """The cells in their order: each retained already, or measured now."""
     wanted = cells(study, n, seed, scenarios)
+    contract = page_contract(study) if _missing(study, wanted) else USUAL.contract
     with progress(len(wanted), "scenario") as bar:
         found = []
         for cell in wanted:
-            found.append(_record(study, cell))
+            found.append(_record(study, cell, contract))
             bar.advance(cell.scenario)
         return found
 
 
-def _record(study: Study, cell: Cell) -> Record:
+def _missing(study: Study, wanted: Sequence[Cell]) -> bool:
+    """Is anything to be asked of an endpoint that has to be probed first?"""
+    return study.target.kind == "url" and any(not study.retained(spec(study, cell)) for cell in wanted)
+
+
+def _record(study: Study, cell: Cell, contract: str) -> Record:
     there = at(study, cell)
-    return there.point(spec(study, cell), lambda: there.measured(_measure(there, cell)))
+    return there.point(spec(study, cell), lambda: there.measured(_measure(there, cell, contract)))
 
 
 def points(study: Study, params: Json) -> list[tuple[Study, Spec]]:
     """Every point of the notebook under its `params`, each with the study of its variant."""
     wanted = cells(study, int(params["n_requests"]), int(params["seed"]), params["scenarios"])
-    return [(at(study, cell), spec(study, cell)) for cell in wanted]
+    probed = contract_points(study) if _missing(study, wanted) else []
+    return [*probed, *((at(study, cell), spec(study, cell)) for cell in wanted)]
 
 
 def at(study: Study, cell: Cell) -> Study:
@@ -152,7 +163,7 @@ def spec(study: Study, cell: Cell) -> Spec:
         asdict(cell),
         MODULES,
         workload,
-        requests=cell.requests + warming,
+        requests=cell.requests + warming + (study.target.kind == "url"),
         about_s=_about_s(study, cell, warming),
     )
 
@@ -169,28 +180,49 @@ def _about_s(study: Study, cell: Cell, warming: int) -> float:
 # ---- measuring -------------------------------------------------------------------------------------------
 
 
-async def _measure(study: Study, cell: Cell) -> Measured:
+async def _measure(study: Study, cell: Cell, contract: str) -> Measured:
     server = await identify(study.target)
-    planned = plan(study, cell, server)
     async with session(study.target, study.client) as (client, metrics):
+        how = Sending(contract, await _refused(study, cell, client, contract))
+        planned = plan(study, cell, server, how)
         emptied = await empty_cache(study.target) if cell.scenario == COLD else None
-        await warm(client, [request(study, cell, chat, f"w{i}") for i, chat in enumerate(planned.warming)])
+        await warm(client, _requests(study, cell, planned.warming, "w", how))
         before = await settled(metrics)
         sampler = Sampler(metrics.sample) if metrics else None
-        asked = [request(study, cell, chat, str(i)) for i, chat in enumerate(planned.measured)]
+        asked = _requests(study, cell, planned.measured, "", how)
         run = await closed_loop(client, asked, 1, len(asked), sampler=sampler)
         after = await settled(metrics)
+    check_answered(cell, run.completions)
     ours = study.target.kind != "url"
     seen = window(before, after) if before and after else Window(0.0, ())
     found = observed(run, before, after, [], study.target.time_tag, no_gateway=ours)
-    found = replace(found, results={**found.results, "emptied": emptied, "clock": study.target.clock})
-    return with_plan(found, run.completions, planned, seen, server)
+    told = {"emptied": emptied, "clock": study.target.clock, **asdict(how)}
+    return with_plan(replace(found, results=found.results | told), run.completions, planned, seen, server)
 
 
-def plan(study: Study, cell: Cell, server: ServerIdentity) -> Schedule:
-    """What `cell` sends to `server`, under a salt that nobody used before, and what must be found of it."""
+async def _refused(study: Study, cell: Cell, client: Client, contract: str) -> tuple[str, ...]:
+    """What the endpoint refuses of the requests of `cell`; engines of ours take every field."""
+    if study.target.kind != "url":
+        return ()
+    chat = Chat(({"role": "user", "content": WARMING_QUESTION},), uuid.uuid4().hex)
+    probe = request(study, cell, chat, "check", Sending(contract))
+    return await refused(client, replace(probe, max_tokens=1))
+
+
+def check_answered(cell: Cell, done: Sequence[Completion]) -> None:
+    """Raise `TargetError` where not one request of `cell` was answered: it is asked again then."""
+    if not any(c.outcome in ANSWERED for c in done):
+        raise TargetError(
+            f"{cell.scenario}: none of {len(done)} requests was answered "
+            f"({done[0].outcome}: {done[0].error}); "
+            "nothing was retained: see to the endpoint and run again"
+        )
+
+
+def plan(study: Study, cell: Cell, server: ServerIdentity, how: Sending = USUAL) -> Schedule:
+    """What `cell` sends to `server`, apart from all that was sent before, and what must be found of it."""
     run = "twin" if study.target.kind == "twin" else uuid.uuid4().hex
-    making = Making(
+    making = (SpelledOut if SALT in how.refused else Making)(
         _system(study, cell),
         tuple(q.question for q in load_questions(SET)[: cell.questions]),
         cell.requests,
@@ -208,15 +240,20 @@ def _system(study: Study, cell: Cell) -> str:
     return short_prompt(study.catalog) if shorter else system_prompt(study.catalog, cell.examples)
 
 
-def request(study: Study, cell: Cell, chat: Chat, name: str) -> ChatRequest:
-    """`chat` as a request of the article's workload."""
-    fixed = {} if cell.output_tokens is None else IGNORE_EOS
+def _requests(study: Study, cell: Cell, chats: Sequence[Chat], kind: str, how: Sending) -> list[ChatRequest]:
+    return [request(study, cell, chat, f"{kind}{i}", how) for i, chat in enumerate(chats)]
+
+
+def request(study: Study, cell: Cell, chat: Chat, name: str, how: Sending = USUAL) -> ChatRequest:
+    """`chat` as a request of the article's workload, sent as `how` says."""
+    length = None if EOS in how.refused else cell.output_tokens
+    salted = {SALT: chat.salt} if chat.salt else {}
     return ChatRequest(
         f"{cell.point}-{name}",
         chat.messages,
-        cell.output_tokens or MAX_TOKENS,
-        contract=contracts(study.catalog)[CONTRACT],
-        extra={"cache_salt": chat.salt, **fixed},
+        length or MAX_TOKENS,
+        contract=contracts(study.catalog)[how.contract],
+        extra={**salted, **({} if length is None else IGNORE_EOS)},
     )
 
 

@@ -4,20 +4,20 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from nlqlib.analysis.prefix_cache import Cell, Difference, Latency, TokenCosts, difference, token_costs
+from nlqlib.analysis.prefix_cache import Cell, Difference, Latency, Price, TokenCosts, difference, token_costs
 from nlqlib.analysis.stats import Interval
 from nlqlib.article import claim
 from nlqlib.artifacts import Record
 from nlqlib.experiments.decomposition_page import ms, ratio
 from nlqlib.experiments.prefix_article import fitted
-from nlqlib.experiments.prefix_page import cached_tokens, computed_tokens, of, scenario, whole
+from nlqlib.experiments.prefix_page import of, scenario, whole
+from nlqlib.experiments.prefix_price import cached_cost, cell, costs, gap_cost
 from nlqlib.experiments.prompt_variants import (
     ARTICLE_RATES,
     COLD,
     DIVERSE,
     LEADING,
     PARTIAL,
-    SHORT,
     WARM,
     article_rate,
 )
@@ -32,19 +32,6 @@ US = 1e6
 # ---- cost ------------------------------------------------------------------------------------------------
 
 
-def cell(record: Record) -> Cell | None:
-    """Means of a cell for the fit; `None` where the server did not tell them."""
-    cached, computed, ttft = cached_tokens(record), computed_tokens(record), record.value("ttft", "mean")
-    if cached is None or computed is None or ttft is None:
-        return None
-    return Cell(scenario(record), cached, computed, ttft)
-
-
-def costs(records: Records) -> TokenCosts | None:
-    """TTFT over cached and computed tokens, a line through all cells."""
-    return token_costs([c for r in records if (c := cell(r)) is not None])
-
-
 def article_cells() -> list[Cell]:
     """The article's rows: its hit rates as shares of its prompt of about 3,300 tokens."""
     length = claim("prompt.tokens").value or 0.0
@@ -54,18 +41,6 @@ def article_cells() -> list[Cell]:
         if (rate := article_rate(name)) is not None
         and (ttft := claim(about.replace("hit_rate", "ttft")).value) is not None
     ]
-
-
-def cached_cost_s(records: Records, quantity: str) -> float | None:
-    """Seconds that one cached token more adds to `quantity` (`ttft`, `itl`): the two warm prompts alone."""
-    long, short = of(records, WARM), of(records, SHORT)
-    if long is None or short is None:
-        return None
-    times = [r.value(quantity, "mean") for r in (long, short)]
-    cached = [cached_tokens(r) for r in (long, short)]
-    if None in times or None in cached or cached[0] == cached[1]:
-        return None
-    return (times[0] - times[1]) / (cached[0] - cached[1])  # type: ignore[operator]
 
 
 def cost_table(records: Records, study: Study) -> pd.DataFrame:
@@ -87,8 +62,8 @@ def _cost_row(found: TokenCosts | None, records: Records) -> dict[str, str]:
         "95 % interval ": _wide(found.cached_interval if found else None, ".2f"),
         "fixed (ms)": ms(found.fixed_s if found else None),
         "farthest cell (ms)": ms(worst),
-        "cached token, two warm lengths (µs)": _us(cached_cost_s(records, "ttft"), ".2f"),
-        "… and in every gap (µs)": _us(cached_cost_s(records, "itl"), ".3f"),
+        "cached token, two warm lengths (µs)": _priced(cached_cost(records), ".2f"),
+        "prompt token, in every gap (µs)": _priced(gap_cost(records), ".3f"),
     }
 
 
@@ -98,6 +73,19 @@ def _us(seconds: float | None, form: str) -> str:
 
 def _wide(interval: Interval | None, form: str) -> str:
     return span(None if interval is None else Interval(US * interval.low, US * interval.high), form)
+
+
+def _priced(price: Price | None, form: str) -> str:
+    """A price with its interval in brackets."""
+    if price is None:
+        return told(None, form)
+    return _us(price.value_s, form) + (f" ({_wide(price.interval, form)})" if price.interval else "")
+
+
+def _said(price: Price, form: str) -> str:
+    """The same for a sentence, with its unit."""
+    inside = f" (95 % interval {_wide(price.interval, form)})" if price.interval else ""
+    return f"{_us(price.value_s, form)} µs{inside}"
 
 
 def cost_sentence(records: Records, study: Study) -> str:
@@ -125,22 +113,34 @@ def _wide_note(found: TokenCosts) -> str:
 
 def _two_lengths(records: Records) -> str:
     """The price without the rest of the line, which bends: few tokens hide behind the weights' streaming."""
-    alone = cached_cost_s(records, "ttft")
+    alone = cached_cost(records)
+    if alone is None:
+        return ""
+    unsure = "" if alone.told else ", which cannot be told from nothing"
     return (
-        "" if alone is None else f"; the two warm prompts of different length alone give {US * alone:.2f} µs"
+        "; the two warm prompts, less the fitted price of the computed tokens in which they differ, give "
+        f"{_said(alone, '.2f')} for a cached one{unsure}"
     )
 
 
 def _gap_sentence(records: Records) -> str:
-    """A cached token is read again in every decode step; what that adds up to over an answer."""
-    gap, warm = cached_cost_s(records, "itl"), of(records, WARM)
+    """A prompt token is read again in every decode step; what that adds up to over an answer."""
+    gap, warm = gap_cost(records), of(records, WARM)
     out = warm.value("output_tokens", "mean") if warm else None
     if gap is None or out is None:
         return ""
-    each = f"{US * gap:.3f} µs in every gap, {US * gap * (out - 1):.0f} µs over an answer of {out:.0f} tokens"
-    if gap <= 0:
-        return f"What it adds to decode cannot be seen here ({each})."
-    return f"It is not free later: attention reads it again for every output token, {each}."
+    each = (
+        f"{_said(gap, '.3f')} in every gap for each prompt token, {US * gap.value_s * (out - 1):.0f} µs over "
+        f"an answer of {out:.0f} tokens"
+    )
+    if not gap.told:
+        return f"What a longer prompt adds to decode cannot be told from nothing here: {each}."
+    if gap.value_s < 0:
+        return f"Longer prompts have shorter gaps here, so something else differs between the cells: {each}."
+    return (
+        "A cached token is not free later: attention reads it again for every output token, as it reads one "
+        f"that was computed: {each}."
+    )
 
 
 # ---- the client's difference -----------------------------------------------------------------------------

@@ -57,15 +57,19 @@ def plan_rules(
 ) -> list[Rule]:
     """Whether the counters are the planned ones.
 
-    Where the server's tokenizer is another, its tokens are not ours and nothing can be decided.
+    Where the server's tokenizer is another, its tokens are not ours and nothing can be decided; nor where a
+    request failed, of which nobody knows how far it came.
     """
-    counted = [c.prompt_tokens for c in done if c.prompt_tokens is not None]
-    ours = counted == [f.tokens for f in planned.lookups]
+    told = [(c.prompt_tokens, f.tokens) for c, f in zip(done, planned.lookups, strict=True)]
+    counted = [n for n, _ in told if n is not None]
+    wanted = [ours for n, ours in told if n is not None]
+    same = bool(counted) and counted == wanted
+    whole = same and len(counted) == len(done)
     room = server.engine_args.get("num_gpu_blocks")
     return [
-        Rule(OUR_TOKENS, sum(counted) if counted else None, tokens["planned_queries"], ours or None),
-        _equal(QUERIES_AS_PLANNED, tokens["queries"], tokens["planned_queries"], ours),
-        _equal(HITS_AS_PLANNED, tokens["hits"], tokens["planned_hits"], ours),
+        Rule(OUR_TOKENS, sum(counted) if counted else None, sum(wanted) or None, same or None),
+        _equal(QUERIES_AS_PLANNED, tokens["queries"], tokens["planned_queries"], whole),
+        _equal(HITS_AS_PLANNED, tokens["hits"], tokens["planned_hits"], whole),
         Rule(FIT, planned.blocks, room, None if room is None else planned.blocks <= int(room)),
     ]
 

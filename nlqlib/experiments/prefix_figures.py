@@ -10,10 +10,11 @@ from nlqlib import plots
 from nlqlib.analysis.prefix_cache import Cell
 from nlqlib.article import claim
 from nlqlib.experiments.captions import kinds, named
-from nlqlib.experiments.prefix_cost import article_cells, cell, cost_sentence, costs
+from nlqlib.experiments.prefix_cost import article_cells, cost_sentence
 from nlqlib.experiments.prefix_page import (
     NOT_SEEN,
     counted_rate,
+    equal,
     of,
     planned_rate,
     rates_sentence,
@@ -21,10 +22,11 @@ from nlqlib.experiments.prefix_page import (
     study_cells,
     whole,
 )
+from nlqlib.experiments.prefix_price import cell, costs
 from nlqlib.experiments.prompt_variants import ARTICLE_RATES, DIVERSE, LEADING, SHORT, article_rate
 from nlqlib.experiments.study import Study
 from nlqlib.experiments.sweep_page import article_shown
-from nlqlib.experiments.sweep_rows import Records, told
+from nlqlib.experiments.sweep_rows import Records, latencies, told
 
 # ---- hit rates -------------------------------------------------------------------------------------------
 
@@ -140,18 +142,25 @@ def ttft_reading(records: Records) -> str:
 # ---- every request ---------------------------------------------------------------------------------------
 
 
+EVEN = 0.05
+"""Share of the latency that the axis spans at least: equal latencies are one place, not a spread."""
+
+
 def requests_frame(records: Records, study: Study) -> pd.DataFrame:
-    """Client latency of every good answer, with the article's median of its scenario where it compares."""
+    """Client latency of every good answer, with the article's median of its scenario where it compares.
+
+    A scenario without one has a row without a latency.
+    """
     rows = []
     for record in study_cells(records):
         about = ARTICLE_RATES.get(scenario(record)) if article_shown(study) else None
         median = claim(about.replace("hit_rate", "client_p50")).value if about else None
+        known: list[float | None] = [*latencies([record])]
         rows += [
-            {"scenario": scenario(record), "latency": row["end_s"] - row["start_s"], "article": median}
-            for row in record.samples()
-            if row["outcome"] == "ok" and row["start_s"] is not None and row["end_s"] is not None
+            {"scenario": scenario(record), "latency": latency, "article": median}
+            for latency in known or [None]
         ]
-    return pd.DataFrame(rows, columns=["scenario", "latency", "article"])
+    return pd.DataFrame(rows, columns=["scenario", "latency", "article"]).astype({"latency": float})
 
 
 def requests_figure(records: Records, study: Study) -> Figure:
@@ -168,8 +177,11 @@ def requests_figure(records: Records, study: Study) -> Figure:
             fig.axes[0].annotate(
                 plots.ARTICLE_LABEL, (median, i), (9, 0), textcoords="offset points", va="center"
             )
-    low, high = frame["latency"].min(), frame["latency"].max()
-    fig.axes[0].set_xlim(low - 0.05 * (high - low), high + 0.15 * (high - low))
+    known = frame["latency"].dropna()
+    if not known.empty:
+        low, high = float(known.min()), float(known.max())
+        wide = max(high - low, EVEN * high) or 1.0
+        fig.axes[0].set_xlim(low - 0.05 * wide, high + 0.15 * wide)
     return fig
 
 
@@ -179,14 +191,19 @@ def requests_reading(records: Records) -> str:
     if lead is None:
         return "The scenario that mixes cold and warm requests was not measured."
     none, n = whole(lead)
+    if not latencies([lead]):
+        return f"No request of the {LEADING} has a good answer: its latencies are {NOT_SEEN}."
+    planned = "" if equal(lead) == "yes" else " by the plan"
     return (
-        f"With the {LEADING} requests fall into two groups, {none} of {n} computed whole and the others "
-        "warm: a median lies in one of them, a mean in neither."
+        f"With the {LEADING} requests fall into two groups{planned}, {none} of {n} computed whole and the "
+        "others warm: a median lies in one of them, a mean in neither."
     )
 
 
 def requests_alt(records: Records, study: Study) -> str:
     """Alternative text of `requests_figure`."""
     medians = requests_frame(records, study).groupby("scenario", sort=False)["latency"].median()
-    told_all = ", ".join(f"{name} {value:.2f} s" for name, value in medians.items())
+    told_all = ", ".join(
+        f"{name} {NOT_SEEN}" if pd.isna(value) else f"{name} {value:.2f} s" for name, value in medians.items()
+    )
     return f"Client latency of every request on {named(study)}. Medians: {told_all}."

@@ -11,6 +11,7 @@ import pandas as pd
 from nlqlib.artifacts import Record
 from nlqlib.experiments import sweep_page
 from nlqlib.experiments.decomposition_page import ms, ratio
+from nlqlib.experiments.prefix_sending import EOS, sent, sent_sentence
 from nlqlib.experiments.prompt_variants import (
     COLD,
     DIVERSE,
@@ -22,9 +23,10 @@ from nlqlib.experiments.prompt_variants import (
 )
 from nlqlib.experiments.study import Study
 from nlqlib.experiments.sweep_rows import Records, failures, told
-from nlqlib.records import Json
+from nlqlib.records import ANSWERED, UNCONSTRAINED, Json
 
 NOT_SEEN = "not observable here"
+FAILED = "requests failed"
 
 
 def scenario(record: Record) -> str:
@@ -53,35 +55,50 @@ def counted_rate(record: Record) -> float | None:
     return ratio(seen["hits"], seen["queries"])
 
 
+def answered(record: Record) -> int:
+    """Requests of the cell that were answered, whole or not: the others computed nobody knows what."""
+    return sum(record.requests.get(outcome, 0) for outcome in ANSWERED)
+
+
 def computed_tokens(record: Record) -> float | None:
-    """Prompt tokens of a request that the server had to compute, on average, by its counters."""
+    """Prompt tokens of an answered request that the server had to compute, on average, by its counters."""
     seen = counts(record)
-    if seen["hits"] is None or seen["queries"] is None:
+    if seen["hits"] is None or not seen["queries"]:
         return None
-    return ratio(seen["queries"] - seen["hits"], record.requests.get("total", 0))
+    return ratio(seen["queries"] - seen["hits"], answered(record))
 
 
 def cached_tokens(record: Record) -> float | None:
-    """Prompt tokens of a request that were found, on average, by the server's counters."""
-    hits = counts(record)["hits"]
-    return None if hits is None else ratio(float(hits), record.requests.get("total", 0))
+    """Prompt tokens of an answered request that were found, on average, by the server's counters."""
+    seen = counts(record)
+    if seen["hits"] is None or not seen["queries"]:
+        return None
+    return ratio(float(seen["hits"]), answered(record))
 
 
 def workload_sentence(study: Study, records: Records) -> str:
     """What is sent, and what is smaller than in the article."""
     lengths = [c["planned_queries"] / r.requests["total"] for r in records if (c := counts(r))]
+    form = "" if sent(records[0]).contract == UNCONSTRAINED.name else "structured output, "
     asked = (
-        f"One request at a time, `baseline` rules, structured output, prompts of {min(lengths):,.0f} to "
+        f"One request at a time, `baseline` rules, {form}prompts of {min(lengths):,.0f} to "
         f"{max(lengths):,.0f} tokens on average"
     )
     if study.target.kind == "twin":
         return f"{asked}; answer lengths are drawn (modelled), so what is answered plays no part."
+    return f"{asked}{_ends(study, records[0])} {sent_sentence(records)}".rstrip()
+
+
+def _ends(study: Study, record: Record) -> str:
+    """Where answers end, and what the quick profile scales down."""
     if not study.quick:
-        return f"{asked}; an answer ends where the model ends it."
-    shown, out = records[0].params["examples"], records[0].params["output_tokens"]
+        return "; an answer ends where the model ends it."
+    shown, out = record.params["examples"], record.params["output_tokens"]
+    fixed = out is not None and EOS not in sent(record).refused
+    cut = f", and answers are cut to exactly {out} tokens by `ignore_eos`" if fixed else ""
     return (
-        f"{asked}. Quick profile: prompts are scaled down to {shown} worked examples, because each of their "
-        f"tokens is computed here, and answers are cut to exactly {out} tokens by `ignore_eos`."
+        f". Quick profile: prompts are scaled down to {shown} worked examples, because each of their tokens "
+        f"is computed here{cut}."
     )
 
 
@@ -153,6 +170,8 @@ def equal(record: Record) -> str:
     seen = counts(record)
     if seen["queries"] is None or seen["hits"] is None:
         return NOT_SEEN
+    if answered(record) < record.requests.get("total", 0):
+        return FAILED
     if other_tokens(record):
         return "other tokenizer"
     same = (seen["queries"], seen["hits"]) == (seen["planned_queries"], seen["planned_hits"])
@@ -182,12 +201,18 @@ def rates_sentence(records: Records) -> str:
         f"planned ones ({blocks})."
     )
     ignored = [r for r in records if equal(r) == "NO" and _more(r)]
-    return f"{text} {_ignored(ignored)}{_reach(records)}".rstrip()
+    return f"{text} {_lost(records)}{_ignored(ignored)}{_reach(records)}".rstrip()
 
 
 def _more(record: Record) -> bool:
     seen = counts(record)
     return bool(seen["hits"] > seen["planned_hits"])
+
+
+def _lost(records: Records) -> str:
+    """Cells of which a part was never looked up, so that counters and plan are of different requests."""
+    lost = [scenario(r) for r in records if equal(r) == FAILED]
+    return f"Requests failed in {', '.join(lost)}, which leaves nothing to compare there. " if lost else ""
 
 
 def _ignored(found: Sequence[Record]) -> str:
