@@ -14,6 +14,7 @@ from nlqlib.experiments.diagnose import Plan, Swept, sweep, verdict
 from nlqlib.experiments.study import Study
 from nlqlib.records import ChatRequest
 from nlqlib.serving.client import ClientKind
+from nlqlib.serving.gateway import Gateway
 from nlqlib.serving.target import TargetError, open_target
 
 GRID = (1, 2, 4, 8)
@@ -53,6 +54,16 @@ def test_a_pool_of_eight_over_sockets_is_the_client(tmp_path: Path) -> None:
     found = verdict(swept(server, tmp_path, Plan((1, 4, 8, 16, 32), chats=chats(), pool=8)))
     assert (found.verdict, found.limit, found.layer) == ("client-limited", 8, "client"), found.sentence
     assert states(found)["Transport"] == "limits" and server.peak_in_flight == 8
+
+
+def test_a_gateway_that_refuses_over_sockets_is_a_limit_though_refusals_come_first(tmp_path: Path) -> None:
+    gateway = Gateway(FakeServer(Say(latency_s=0.2)), replica=4, max_queue=0, headers=False)
+    with serve(gateway) as root:
+        study = Study("diagnose", open_target(f"{root}/v1"), "quick", "wire", Store(tmp_path))
+        found = sweep(study, Plan((1, 4, 8), chats=chats()))
+    told = verdict(found)
+    assert told.verdict == "limited at 4" and not found.lost, told.sentence
+    assert told.marked and "refuses the rest with 429 or 503" in told.sentence
 
 
 def cut_streams(every: int) -> list[Behaviour]:
