@@ -1,7 +1,10 @@
 """A supervised command ends with its owner, whole, however the owner ends."""
 
+import contextlib
 import os
+import resource
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -161,6 +164,7 @@ def test_the_state_names_both_processes_by_id_and_start_and_goes_with_them(place
     assert told["owner"] == os.getpid()
     assert told["pid_start"] == supervisor.process_start(process.pid)
     assert told["supervisor_start"] == supervisor.process_start(told["supervisor"])
+    assert told["boot"] == supervisor.boot()
     process.stop()
     assert not state.exists()
 
@@ -171,6 +175,80 @@ def test_a_successors_state_is_left_alone(place: Path) -> None:
     supervisor.write_state(state, {"pid": 1})
     process.stop()
     assert supervisor.read_state(state) == {"pid": 1}
+
+
+def running_with(word: str) -> list[str]:
+    """Processes with `word` on their command line."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if word.encode() in (entry / "cmdline").read_bytes():
+                found.append(entry.name)
+    return found
+
+
+def test_a_command_whose_state_cannot_be_written_is_ended_and_that_is_said(place: Path) -> None:
+    (place / "file").touch()
+    state = place / "file" / "state.json"
+    with pytest.raises(EngineError, match=r"file/state\.json cannot be written \(.+\): make room there"):
+        start(place, (*STUBBORN, str(place)), state=state)
+    assert running_with(str(place)) == []
+
+
+def test_a_disk_that_is_full_at_the_end_keeps_neither_the_command_nor_its_state(place: Path) -> None:
+    state = place / "state.json"
+    process = start(place, SLEEP, state=state)
+    await_line(place / "log.txt", "up")
+    keeper = supervisor.read_state(state)["supervisor"]
+    _, most = resource.prlimit(keeper, resource.RLIMIT_FSIZE)
+    resource.prlimit(keeper, resource.RLIMIT_FSIZE, (0, most))  # from now on it can write nothing
+    assert process.stop() == 128 + signal.SIGTERM
+    assert supervisor.session_members(process.pid) == []
+    assert sorted(p.name for p in place.iterdir()) == ["log.txt", "state.lock"]
+
+
+def test_a_state_that_can_no_longer_be_reached_does_not_keep_the_command_alive(place: Path) -> None:
+    folder = place / "run"
+    process = start(place, STUBBORN, state=folder / "state.json")
+    await_line(place / "log.txt", "up")
+    folder.rename(place / "moved")
+    folder.touch()
+    assert process.stop() == 128 + signal.SIGKILL
+    assert supervisor.session_members(process.pid) == []
+
+
+def beside_a_failed_supervisor(
+    place: Path, started: str | None = None
+) -> tuple[OwnedProcess, "subprocess.Popen[bytes]"]:
+    """A command that goes on although its supervisor ended with status 1, its start told rightly or not."""
+    left = subprocess.Popen(SLEEP, start_new_session=True, stdout=subprocess.DEVNULL)
+    failed = subprocess.Popen((sys.executable, "-c", "raise SystemExit(1)"), stdin=subprocess.PIPE, text=True)
+    started = started or supervisor.process_start(left.pid)
+    return OwnedProcess(left.pid, place / "log.txt", 0.3, started, failed), left
+
+
+def test_stop_ends_what_a_supervisor_that_failed_has_left(place: Path) -> None:
+    process, left = beside_a_failed_supervisor(place)
+    assert process.stop() == 1
+    assert left.wait(5) == -signal.SIGTERM
+
+
+def test_stop_touches_no_process_that_has_the_id_by_now(place: Path) -> None:
+    process, left = beside_a_failed_supervisor(place, started="another time")
+    try:
+        assert process.stop() == 1
+        assert left.poll() is None
+    finally:
+        left.kill()
+        left.wait()
+
+
+def test_the_name_of_the_system_s_run_stays_the_same(place: Path) -> None:
+    code = "import runpy, sys; print(runpy.run_path(sys.argv[1])['boot']())"
+    words = (sys.executable, "-c", code, supervisor.__file__)
+    told = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+    assert told == supervisor.boot()
+    assert len(told.split()) == 2
 
 
 def test_a_command_that_does_not_exist_is_a_clear_error(place: Path) -> None:

@@ -19,7 +19,7 @@ from nlqlib import paths
 from nlqlib.records import Json
 from nlqlib.serving import engine_state, supervisor
 from nlqlib.serving.cache_entry import Progress
-from nlqlib.serving.engine_health import POLL_S, answers, await_ready, serves
+from nlqlib.serving.engine_health import POLL_S, Watch, answers, await_ready, serves
 from nlqlib.serving.engine_install import ensure_engine, progress_line
 from nlqlib.serving.engine_settings import (
     EngineError,
@@ -40,6 +40,8 @@ DEADLINE_S = 900.0
 GRACE_S = 10.0
 """What vLLM gets to end in order; it needs about 2 s."""
 ENDING_S = 60.0
+NOTED_S = 5.0
+"""After its first answer, within which whoever started an engine notes how long that took."""
 KEEP_LOGS = 10
 
 
@@ -223,17 +225,32 @@ def _attach(
     wanted: EngineSettings, found: engine_state.RunningEngine, progress: Progress, deadline_s: float
 ) -> Engine:
     progress(f"engine: attaching to the one on port {found.port} (process {found.pid})")
-    engine = Engine(wanted, found.port, found.pid, found.log, found.startup_s)
-    deadline = time.monotonic() + deadline_s
-    while not answers(engine.port):
-        now = _running()
-        if not now or now.pid != found.pid:
+    watch = Watch(found.log, progress, time.monotonic())
+    while not answers(found.port):
+        if _again(found) is None:
             raise EngineError(f"the engine we attached to ended; {last_words(found.log)}")
-        if time.monotonic() > deadline:
+        if watch.step() > deadline_s:
             raise EngineError(f"the engine on port {found.port} does not answer; {last_words(found.log)}")
         time.sleep(POLL_S)
+    engine = Engine(wanted, found.port, found.pid, found.log, _startup_of(found))
     _check_serves(engine)
     return engine
+
+
+def _again(found: engine_state.RunningEngine) -> engine_state.RunningEngine | None:
+    """What the state says of `found` by now; `None` when it has ended."""
+    now = _running()
+    return now if now and now.pid == found.pid else None
+
+
+def _startup_of(found: engine_state.RunningEngine) -> Json | None:
+    """Its start-up phases, which whoever started it notes a moment after its first answer."""
+    deadline = time.monotonic() + NOTED_S
+    now: engine_state.RunningEngine | None = found
+    while now and now.startup_s is None and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+        now = _again(found)
+    return now.startup_s if now else None
 
 
 def _check_serves(engine: Engine) -> None:

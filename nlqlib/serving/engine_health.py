@@ -1,6 +1,7 @@
 """Whether an engine on the loopback answers, and the wait for its first answer along its log."""
 
 import http.client
+import itertools
 import json
 import time
 import urllib.error
@@ -44,26 +45,22 @@ def await_ready(
 
     Raises `EngineError` with the last log lines when it dies or `deadline_s` passes.
     """
-    teller = Teller(progress)
-    ends_s: dict[str, float] = {}
-    lines = follow(process.log)
+    watch = Watch(process.log, progress, begin)
     while not answers(port):
-        now = time.monotonic() - begin
-        for line in next(lines):
-            if phase := startup.phase_ended_by(line):
-                ends_s.setdefault(phase, now)
-        teller.tell(startup.DOING[startup.current_phase(ends_s)], now)
+        now_s = watch.step()
         if (status := process.poll()) is not None:
             raise EngineError(f"the engine died while starting (status {status}); {process.last_words()}")
-        if now > deadline_s:
+        if now_s > deadline_s:
             raise EngineError(f"the engine is not ready after {deadline_s:.0f} s; {process.last_words()}")
         time.sleep(POLL_S)
-    return startup.durations(ends_s, time.monotonic() - begin)
+    return watch.phases()
 
 
 def follow(log: Path) -> Iterator[list[str]]:
-    """The lines finished since the last step, at each step; never half a line."""
+    """The lines finished since the last step, at each step; never half a line. Without a log, none."""
     rest = ""
+    if not log.exists():
+        yield from itertools.repeat([])
     with log.open(encoding="utf-8", errors="replace") as handle:
         while True:
             *whole, rest = (rest + handle.read()).split("\n")
@@ -84,6 +81,38 @@ class Teller:
         if (doing != self._said and since >= 1) or since >= SAY_EVERY_S:
             self._said, self._at_s = doing, now_s
             self.progress(f"engine: {doing} … {now_s:.0f} s")
+
+
+@dataclass
+class Watch:
+    """Follows the log of an engine that is starting, and says what goes on."""
+
+    log: Path
+    progress: Progress
+    begin: float
+    """Monotonic time from which its seconds count."""
+    _ends_s: dict[str, float] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._lines, self._teller = follow(self.log), Teller(self.progress)
+
+    def step(self) -> float:
+        """Read on, say what goes on now; seconds since `begin`."""
+        now_s = self._read()
+        self._teller.tell(startup.DOING[startup.current_phase(self._ends_s)], now_s)
+        return now_s
+
+    def phases(self) -> Json:
+        """Seconds of each phase of a start that ends now, with what the log said since the last step."""
+        ready_s = self._read()
+        return startup.durations(self._ends_s, ready_s)
+
+    def _read(self) -> float:
+        now_s = time.monotonic() - self.begin
+        for line in next(self._lines):
+            if phase := startup.phase_ended_by(line):
+                self._ends_s.setdefault(phase, now_s)
+        return now_s
 
 
 def _get(port: int, path: str) -> bytes | None:

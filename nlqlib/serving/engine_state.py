@@ -1,9 +1,11 @@
 """The one engine that runs on this machine, as its state file in the cache tells it.
 
 A state counts only while both the engine and its supervisor live, each named by process id *and* start time,
-since ids are reused. Anything else is stale: what is left of that engine is ended and the file removed.
+since ids are reused. Anything else is stale: the file is removed, and what is left of that engine ended if it
+ran since the system was last started.
 """
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,7 +47,8 @@ def running() -> RunningEngine | None:
     state = supervisor.read_state(state_file())
     if state is None:
         return None
-    if not (_lives(state, "pid") and _lives(state, "supervisor")):
+    elsewhere = state.get("boot") not in (None, supervisor.boot())
+    if elsewhere or not (_lives(state, "pid") and _lives(state, "supervisor")):
         _clean(state)
         return None
     return RunningEngine(
@@ -60,8 +63,8 @@ def running() -> RunningEngine | None:
 
 
 def record_startup(pid: int, startup_s: Json) -> None:
-    """Add the phase times to the state of engine `pid`, for those who attach to it."""
-    with supervisor.locked(lock_file()):
+    """Add the phase times to the state of engine `pid`, for those who attach to it, if the disk allows."""
+    with contextlib.suppress(OSError), supervisor.locked(lock_file()):
         state = supervisor.read_state(state_file())
         if state and state.get("pid") == pid:
             supervisor.write_state(state_file(), state | {"startup_s": startup_s})
@@ -100,8 +103,11 @@ def _lives(state: Json, role: str) -> bool:
 
 
 def _clean(state: Json) -> None:
-    """End what is left of a dead engine. Its session id stays its own while any member lives."""
-    pid, start = state.get("pid"), state.get("pid_start")
-    if isinstance(pid, int) and supervisor.process_start(pid) in (None, start):
-        supervisor.end_session(pid, 0)
+    """Remove the state, and end what is left of its engine where its ids are known to be this system's run's.
+
+    After a restart of the system, or in another container, the same id may be that of anybody's daemon.
+    """
+    pid = state.get("pid")
+    if isinstance(pid, int) and state.get("boot") is not None and state["boot"] == supervisor.boot():
+        supervisor.end_remains(pid, state.get("pid_start"), 0)
     state_file().unlink(missing_ok=True)

@@ -28,6 +28,8 @@ class OwnedProcess:
     pid: int
     log: Path
     grace_s: float
+    started: str | None
+    """When process `pid` started, in the system's own ticks; `None` if it had ended before that was seen."""
     _supervisor: subprocess.Popen[str] = field(repr=False)
 
     def poll(self) -> int | None:
@@ -47,8 +49,7 @@ class OwnedProcess:
         if self._supervisor.poll() is None:
             self._supervisor.kill()
         status = self._supervisor.wait()
-        if status < 0:  # killed, by us or by somebody else: its work is left to us
-            supervisor.end_session(self.pid, self.grace_s)
+        supervisor.end_remains(self.pid, self.started, self.grace_s)  # it may have failed
         return status
 
     def last_words(self) -> str:
@@ -98,7 +99,7 @@ def start_owned(
     if "error" in said:
         process.wait()
         raise EngineError(said["error"])
-    owned = OwnedProcess(said["pid"], log, grace_s, process)
+    owned = OwnedProcess(said["pid"], log, grace_s, said["pid_start"], process)
     atexit.register(owned.stop)
     return owned
 

@@ -24,6 +24,10 @@ TRACKER_S = 2.0
 """What multiprocessing's resource tracker gets to unlink shared memory after its processes were killed."""
 
 
+class StateError(RuntimeError):
+    """The state file cannot be written."""
+
+
 def process_start(pid: int) -> str | None:
     """When process `pid` started, in the system's own ticks; `None` if it does not run.
 
@@ -31,6 +35,18 @@ def process_start(pid: int) -> str | None:
     """
     fields = _stat(pid)
     return fields[19] if fields and fields[0] not in "ZX" else None
+
+
+def boot() -> str | None:
+    """Names this run of the system and its space of process ids; `None` where that cannot be told.
+
+    An id kept from another run, or from another container on a shared cache, names somebody else's process.
+    """
+    try:
+        run = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{run} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return None
 
 
 def session_members(session: int) -> list[int]:
@@ -55,6 +71,15 @@ def end_session(session: int, grace_s: float) -> None:
         _gone(session, TRACKER_S)
 
 
+def end_remains(session: int, start: str | None, grace_s: float) -> None:
+    """End what is left of the session that process `session`, started at `start`, led, if anything is.
+
+    A session keeps its id while any member lives; a leader with another start is another session's.
+    """
+    if process_start(session) in (None, start):
+        end_session(session, grace_s)
+
+
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold the advisory lock `path`; the system lets go of it when the process ends."""
@@ -65,11 +90,14 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def write_state(path: Path, state: dict[str, Any]) -> None:
-    """Replace the state file in one step, so that no reader sees half of it."""
+    """Replace the state file in one step, so that no reader sees half of it. Raises `OSError`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{os.getpid()}")
-    draft.write_text(json.dumps(state, sort_keys=True), encoding="utf-8")
-    draft.replace(path)
+    try:
+        draft.write_text(json.dumps(state), encoding="utf-8")
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)  # left only where writing failed
 
 
 def read_state(path: Path) -> dict[str, Any] | None:
@@ -82,44 +110,82 @@ def read_state(path: Path) -> dict[str, Any] | None:
 
 
 def main() -> int:
-    """Run the command described in argv[1] (JSON): `command, cwd, log, owner, grace_s, state, facts`."""
+    """Run the command described in argv[1] (JSON): `command, cwd, log, owner, grace_s, state, facts`.
+
+    Once the command runs, nothing but the end of its session leads out of here, a full disk included.
+    """
     spec = json.loads(sys.argv[1])
-    stopping: list[int] = []
+    stopping = _stopping()
+    try:
+        child = _spawn(spec)
+    except OSError as error:
+        _say({"error": f"cannot run {spec['command'][0]}: {error.strerror}"})
+        return 127
+    state: Path | None = None  # until it is written: our owner holds its lock, and waits for us if it is not
+    try:
+        state = _noted(spec, child.pid)
+        _say({"pid": child.pid, "pid_start": process_start(child.pid)})
+        while child.poll() is None and not stopping and not _let_go(spec["owner"]):
+            pass
+    except StateError as error:
+        _say({"error": str(error)})
+    finally:
+        _end(child, state, spec["grace_s"])
+    return child.returncode if child.returncode >= 0 else 128 - child.returncode
+
+
+def _stopping() -> list[int]:
+    """The signals caught so far that ask for the end."""
+    caught: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda caught, _frame: stopping.append(caught))
+        signal.signal(number, lambda one, _frame: caught.append(one))
+    return caught
+
+
+def _spawn(spec: dict[str, Any]) -> subprocess.Popen[bytes]:
     with open(spec["log"], "ab") as log:
-        try:
-            child = subprocess.Popen(
-                spec["command"],
-                cwd=spec["cwd"],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                restore_signals=True,
-            )
-        except OSError as error:
-            _say({"error": f"cannot run {spec['command'][0]}: {error.strerror}"})
-            return 127
-    state = Path(spec["state"]) if spec["state"] else None
-    if state:
-        write_state(state, _facts(spec, child.pid))
-    _say({"pid": child.pid})
-    while child.poll() is None and not stopping and not _let_go(spec["owner"]):
-        pass
+        return subprocess.Popen(
+            spec["command"],
+            cwd=spec["cwd"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            restore_signals=True,
+        )
+
+
+def _noted(spec: dict[str, Any], pid: int) -> Path | None:
+    """The state file, where one is wanted, that now names process `pid`.
+
+    Raises `StateError`: a command that no state names would not be found, and a second one started beside it.
+    """
+    if not spec["state"]:
+        return None
+    state = Path(spec["state"])
+    try:
+        write_state(state, _facts(spec, pid))
+    except OSError as error:
+        todo = "make room there, or name another folder in NLQLIB_CACHE"
+        raise StateError(f"{state} cannot be written ({error.strerror}): {todo}") from error
+    return state
+
+
+def _end(child: subprocess.Popen[bytes], state: Path | None, grace_s: float) -> None:
+    """End the session of `child`; the state says so before and is gone after, as far as the disk allows."""
     if state:
         _update(state, child.pid, {"ending": True})
-    end_session(child.pid, spec["grace_s"])
+    end_session(child.pid, grace_s)
     child.wait()
     if state:
         _update(state, child.pid, None)
-    return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 
 def _facts(spec: dict[str, Any], pid: int) -> dict[str, Any]:
     return spec["facts"] | {
         "pid": pid,
         "pid_start": process_start(pid),
+        "boot": boot(),
         "supervisor": os.getpid(),
         "supervisor_start": process_start(os.getpid()),
         "owner": spec["owner"],
@@ -134,8 +200,11 @@ def _let_go(owner: int) -> bool:
 
 
 def _update(path: Path, pid: int, more: dict[str, Any] | None) -> None:
-    """Add `more` to our own state, or remove it (`None`); leave a successor's alone."""
-    with locked(path.with_suffix(".lock")):
+    """Add `more` to our own state, or remove it (`None`); leave a successor's alone.
+
+    What cannot be written stays as it is: a state counts only while its processes live.
+    """
+    with contextlib.suppress(OSError), locked(path.with_suffix(".lock")):
         ours = read_state(path)
         if not ours or ours.get("pid") != pid:
             return
