@@ -17,7 +17,7 @@ MAX_FAILED = 0.01
 """Share of failed requests above which the latencies are those of survivors."""
 MIN_ARRIVALS = 20
 """Of an open loop, below which nothing is said about its backlog."""
-MAX_GROWTH_SD = 3.0
+MAX_GROWTH_SD = 2.0
 """Growth of the number in flight that chance still explains, in standard deviations."""
 
 
