@@ -32,7 +32,8 @@ COMPARE = """Two saved runs, before and after a change: differences at each conc
 
 A and B are folders that `sweep --out`, `diagnose --out` or a notebook wrote. Any two runs of one machine
 differ by its drift: where a side has one run of a level its times' interval is over requests alone, and only
-what lies 20 % and more beyond it is read. `sweep --repeats 3 --out DIR` on both sides measures runs that can be compared."""
+what lies 20 % and more beyond it is read. `sweep --repeats 3 --out DIR` on both sides measures runs that can
+be compared."""
 COMPARE_EXAMPLE = """example: python -m nlqlib compare build/before build/after
 prints (shortened)
   before: serialised upstream, so concurrency is lost before the engine's scheduler: at 32 in flight
