@@ -172,14 +172,14 @@ def requests_figure(records: Records, study: Study) -> Figure:
     )  # fmt: skip
     medians = frame.groupby("scenario", sort=False)["article"].first()
     for i, (name, median) in enumerate(medians.items()):
-        drawn = plots.article_points(fig.axes[0], [median], [i], label=None)
-        if drawn and name == DIVERSE:  # named where it stands alone
+        shown = plots.article_points(fig.axes[0], [median], [i], label=None)
+        if shown and name == DIVERSE:  # named where it stands alone
             fig.axes[0].annotate(
                 plots.ARTICLE_LABEL, (median, i), (9, 0), textcoords="offset points", va="center"
             )
-    known = frame["latency"].dropna()
-    if not known.empty:
-        low, high = float(known.min()), float(known.max())
+    drawn = frame[["latency", "article"]].astype(float).stack()  # a mark beyond the axis would take its room
+    if not drawn.empty:
+        low, high = float(drawn.min()), float(drawn.max())
         wide = max(high - low, EVEN * high) or 1.0
         fig.axes[0].set_xlim(low - 0.05 * wide, high + 0.15 * wide)
     return fig
