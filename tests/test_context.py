@@ -120,7 +120,7 @@ def test_an_endpoint_plans_only_the_window_it_is_deployed_with(tmp_path: Path) -
     names = [s.name for _, s in context.points(endpoint_study(tmp_path, 8192), PARAMS | {"deployed": 8192})]
     assert not any("4096" in n for n in names) and "probes-w8192" in names
     undeclared = [s.name for _, s in context.points(endpoint_study(tmp_path, 8192), PARAMS)]
-    assert undeclared == ["cap-64", "cap-128", "cap-256", "cap-512"]
+    assert undeclared == ["probe", "cap-64", "cap-128", "cap-256", "cap-512"]
 
 
 # ---- by construction on the twin -------------------------------------------------------------------------

@@ -12,7 +12,8 @@ import pytest
 from refusing_world import Page, RefusingServer, opened, run
 
 from nlqlib.artifacts import Record
-from nlqlib.experiments import prefix_page
+from nlqlib.experiments import context, context_page, prefix_page
+from nlqlib.experiments import context_window_page as window_page
 from nlqlib.experiments.prefix_sending import sent
 from nlqlib.experiments.study import Profile
 
@@ -109,17 +110,48 @@ def test_page_10_ends_and_says_what_is_not_observable(case: str, budgets: Page) 
     assert not unset(budgets.text)
 
 
-def test_page_10_takes_no_latency_from_failures(case: str, budgets: Page) -> None:
+def test_page_10_answers_by_a_contract_that_the_endpoint_takes(case: str, budgets: Page) -> None:
+    said = "No schema is enforced here" if case == STRICT else "asked for by `structured_outputs`"
+    assert said in budgets.text
     for record in (*budgets.names["capped"], *budgets.names["swept_levels"]):
-        if not record.requests["ok"]:
-            assert record.value("e2e_latency", "p50") is None
-            assert record.value("throughput_run", "mean") is None
-
-
-def test_page_10_reads_valid_answers_where_its_fields_are_taken(case: str, budgets: Page) -> None:
+        assert record.requests["ok"] + record.requests.get("length", 0) == record.requests["total"]
     largest = max(budgets.names["capped"], key=lambda r: int(r.params["max_tokens"]))
-    answered = largest.requests["ok"] == largest.requests["total"]
-    assert answered is (budgets.names["max_tokens"] is not None) is (case != STRICT)
+    assert largest.requests["ok"] == largest.requests["total"]
+    assert budgets.names["max_tokens"] is not None
+
+
+def test_page_10_sees_what_does_not_fit_refused(case: str, budgets: Page) -> None:
+    assert context_page.overflow_status(budgets.names["probes"], 4096) == 400
+    assert "refuses what fits only in part" in budgets.text
+
+
+@pytest.fixture(scope="module")
+def failures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """Page 10 where every request that asks for a schema failed, as it was once retained."""
+    study = opened(
+        "10_context_budget", RefusingServer(strict=True), tmp_path_factory.mktemp("failures"), "quick"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(context, "asking", lambda study, design: study)
+        yield run("10_context_budget", study, patch, n_requests=4, swept=[1, 2], deployed=4096)
+
+
+def test_page_10_takes_no_number_from_failures(failures: Page) -> None:
+    assert all(r.requests["ok"] == 0 for r in (*failures.names["capped"], *failures.names["swept_levels"]))
+    table = context_page.caps_table(failures.names["capped"])
+    unseen = ["share cut", "95 % interval", "tokens for nothing", "seconds for nothing", "p50 of valid (s)"]
+    assert set(table[unseen].to_numpy().ravel()) == {"—"}
+    assert "what a limit cuts is not observable here" in failures.text
+    assert "what a limit would cut is not observable here" in failures.text
+    swept = window_page.sweep_table(failures.names["found"])[["X run (req/s)", "mean (s)", "p95 (s)"]]
+    assert set(swept.to_numpy().ravel()) == {"—"}
+    assert not unset(failures.text)
+
+
+def test_a_refused_field_is_no_refused_window(failures: Page) -> None:
+    assert context_page.overflow_status(failures.names["probes"], 4096) is None
+    assert "refuses what fits only in part" not in failures.text
+    assert "gave no answer to what fits only in part that would tell" in failures.text
 
 
 def test_page_10_measures_nothing_where_nobody_says_which_window_is_deployed(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from nlqlib.experiments.arm import Arm
 from nlqlib.experiments.context_caps import ASKED, AT_ONCE, Cap
 from nlqlib.experiments.context_engine import make_room
 from nlqlib.experiments.context_probes import Probing
+from nlqlib.experiments.contract_basis import contract_points, page_contract
 from nlqlib.experiments.study import Spec, Study
 from nlqlib.experiments.sweep import levels
 from nlqlib.records import Json
@@ -224,6 +225,17 @@ def _found(study: Study, spec: Spec) -> Record | None:
     return found if found is not None and found.current else None
 
 
+def asking(study: Study, wanted: Design) -> Study:
+    """`study` with the contract that its endpoint honours; nothing is sent where every point is retained."""
+    return replace(study, contract=page_contract(study)) if _missing(study, wanted) else study
+
+
+def _missing(study: Study, wanted: Design) -> bool:
+    """Is anything to be asked of an endpoint that has to be probed first?"""
+    mine = _points(study, wanted)
+    return study.target.kind == "url" and any(not there.retained(s) for there, s in mine)
+
+
 def points(study: Study, params: Json) -> list[tuple[Study, Spec]]:
     """Every point that the page measures under its `params`, each with the study of its variant."""
     wanted = design(
@@ -233,6 +245,10 @@ def points(study: Study, params: Json) -> list[tuple[Study, Spec]]:
         int(params["n_requests"]),
         deployed=int(params["deployed"]),
     )
+    return [*(contract_points(study) if _missing(study, wanted) else ()), *_points(study, wanted)]
+
+
+def _points(study: Study, wanted: Design) -> list[tuple[Study, Spec]]:
     here = context_caps.at(study)
     capped = [(here, context_caps.spec(study, c)) for c in context_caps.caps(study)]
     every = [*capped, *(pair for v in visits(study, wanted) for pair in specs(study, wanted, v))]

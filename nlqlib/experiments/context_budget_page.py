@@ -141,6 +141,8 @@ def limits_table(found: Sequence[Length]) -> pd.DataFrame:
 
 def limits_sentence(found: Sequence[Length]) -> str:
     """Under which limits nothing is known of answers that were cut below them."""
+    if all(x.osl is None for x in found):
+        return "No answer is known, so what a limit would cut is not observable here."
     open_ = {limit: cut for limit in SHOWN if (cut := cut_by(found, limit)).unknown}
     if not open_:
         return "What each limit would cut is known of every answer."

@@ -18,7 +18,7 @@ from nlqlib.experiments.study import Spec, Study
 from nlqlib.experiments.sweep import SET, session, warm
 from nlqlib.load.batch import complete_all
 from nlqlib.nlq.pipeline import judge_form
-from nlqlib.records import ChatRequest, Completion, Json, Metric
+from nlqlib.records import ANSWERED, ChatRequest, Completion, Json, Metric
 from nlqlib.serving.identity import identify
 
 MODULES = ("nlqlib.experiments.context_caps",)
@@ -103,14 +103,15 @@ async def _measure(study: Study, cap: Cap) -> Measured:
 
 def questions(study: Study, n: int) -> list[ChatRequest]:
     """The requests for the first `n` questions of the development set."""
-    return requests(load_questions(SET), CONDITIONS["baseline"], study.catalog)[:n]
+    how = replace(CONDITIONS["baseline"], contract=study.contract)
+    return requests(load_questions(SET), how, study.catalog)[:n]
 
 
 def measured(done: Sequence[Completion], max_tokens: int, window: int | None, study: Study) -> Measured:
     """The point of some judged answers: counts, the share that was cut, latency of the valid ones alone."""
     rows = [sample(c, max_tokens, window) for c in done]
     counts = Counter[str](c.outcome for c in done)
-    known = sum(not r["unknown"] for r in rows)
+    known = sum(not r["unknown"] and r["outcome"] in ANSWERED for r in rows)
     share = counts["length"] / known if known else None
     seen = latency_summary(done)
     return Measured(
@@ -169,15 +170,17 @@ class Outcome:
     """What all requests took."""
     sent: bool
     """Or derived from what another limit gave."""
+    failed: int = 0
+    """Of `bad`, failures of the path: whether the limit would have cut their answers nobody knows."""
 
     @property
     def known(self) -> int:
-        return self.n - self.unknown
+        return self.n - self.unknown - self.failed
 
     @property
     def lost(self) -> Cut:
         """How many the limit cuts, those of which nobody knows kept apart."""
-        return Cut(self.n, self.cut, self.unknown)
+        return Cut(self.n - self.failed, self.cut, self.unknown)
 
     @property
     def s_per_valid(self) -> float | None:
@@ -216,7 +219,8 @@ def _counted(rows: Sequence[Json], limit: int) -> Outcome:
     unseen = sum(bool(r["unknown"]) for r in rows)
     bad = sum(known.values()) - known["ok"] - known["length"]
     whole, lost = known["ok"], known["length"]
-    return Outcome(limit, len(rows), whole, lost, bad, unseen, 0, None, None, None, False)
+    failed = sum(n for outcome, n in known.items() if outcome not in ANSWERED)
+    return Outcome(limit, len(rows), whole, lost, bad, unseen, 0, None, None, None, False, failed)
 
 
 def derived(rows: Sequence[Json], limit: int) -> Outcome:

@@ -11,6 +11,7 @@ from nlqlib.experiments.context_caps import Outcome, outcomes
 from nlqlib.experiments.context_probes import CLAMPING, FATES, behaviour, fate
 from nlqlib.experiments.study import Study
 from nlqlib.experiments.sweep_rows import Records, told
+from nlqlib.records import ANSWERED
 
 ENOUGH = 20
 """Answers from which on a limit that cuts none of them is named: it may still cut 16 % of others."""
@@ -33,8 +34,8 @@ def caps_table(records: Records) -> pd.DataFrame:
             "valid": o.ok,
             **budget_page.cut_columns(o.lost, ".0%"),
             "other failures": o.bad,
-            "tokens for nothing": o.wasted_tokens,
-            "seconds for nothing": told(o.wasted_s, ".1f"),
+            "tokens for nothing": o.wasted_tokens if o.known else "—",
+            "seconds for nothing": told(o.wasted_s if o.known else None, ".1f"),
             "p50 of valid (s)": told(o.p50_s, ".2f"),
             "seconds per valid answer": told(o.s_per_valid, ".2f"),
         }
@@ -45,9 +46,11 @@ def caps_table(records: Records) -> pd.DataFrame:
 
 def caps_sentence(records: Records) -> str:
     """What the smallest limit costs, and the smallest that cuts nothing, if the answers are enough to say."""
+    if not records:
+        return "No limit was measured."
     found = [o for o in outcomes(records) if o.known]
     if not found:
-        return "No limit was measured."
+        return "No answer came under any limit: what a limit cuts is not observable here."
     first = found[0]
     text = (
         f"max_tokens {first.max_tokens} cuts {first.cut} of {first.known} answers: {first.wasted_tokens:,} "
@@ -58,7 +61,7 @@ def caps_sentence(records: Records) -> str:
 
 def _smallest(found: Sequence[Outcome]) -> str:
     """The smallest limit that cuts nothing; said of answers that are many, and all known."""
-    whole = next((o for o in found if not o.cut), None)
+    whole = next((o for o in found if not o.cut and not o.failed), None)
     if whole is None:
         return "No limit here cuts nothing."
     if whole.n < ENOUGH:
@@ -139,20 +142,24 @@ def probes_sentence(records: Iterable[Record]) -> str:
         "refuses": "refuses what fits only in part, before it generates a token",
         "shortens": "shortens max_tokens without a word: an answer cut by the window shows it, one that ends "
         "by itself hides it",
-        "cannot tell": "was sent nothing that fits only in part",
+        "cannot tell": "gave no answer to what fits only in part that would tell",
     }
     found = [f"{engine_name(r)}: {words[behaviour([r])]}" for r in records]
     return ". ".join(found) + "." if found else "No probe was sent."
 
 
 def overflow_status(records: Sequence[Record], window: int) -> float | None:
-    """The HTTP status of a prompt that fits, with more `max_tokens` than are left; `None` if not probed."""
+    """The HTTP status of a prompt that fits, with more `max_tokens` than are left.
+
+    `None` if not probed, or if the probe failed for another reason, such as a field that is refused.
+    """
     plain = [r for r in records if int(r.params["window"]) == window and not r.params["clamping"]]
     found = [
         row["http_status"]
         for r in plain
         for row in r.samples()
         if row["prompt_tokens"] < window < row["prompt_tokens"] + row["max_tokens"]
+        and (row["outcome"] in ANSWERED or row["outcome"] == "context_overflow")
     ]
     return float(found[0]) if found and found[0] is not None else None
 

@@ -55,6 +55,8 @@ class Study:
     profile: Profile
     client: ClientKind
     store: Store
+    contract: str = "structured_outputs"
+    """By which field an intent is asked for; `contract_basis.page_contract` says what an endpoint honours."""
 
     @classmethod
     def open(cls, notebook: str, target: str = "", profile: str = "", client: ClientKind = "wire") -> "Study":

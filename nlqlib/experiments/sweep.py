@@ -169,7 +169,8 @@ async def session(target: Target, kind: ClientKind) -> AsyncIterator[tuple[Clien
 
 def offered(study: Study, level: Level) -> list[ChatRequest]:
     """The requests of `level`, one for each question of the set: the article's workload."""
-    found = requests(load_questions(SET), CONDITIONS["baseline"], study.catalog)
+    how = replace(CONDITIONS["baseline"], contract=study.contract)
+    found = requests(load_questions(SET), how, study.catalog)
     if level.output_tokens is None:
         return found
     return [replace(r, max_tokens=level.output_tokens, extra=IGNORE_EOS) for r in found]
