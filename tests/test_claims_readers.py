@@ -111,8 +111,8 @@ def test_counts_of_trials_are_scaled_to_the_articles_number_and_say_so(output: d
 
 
 def test_the_answer_at_the_windows_edge_is_read_of_the_smaller_window(tmp_path: Path) -> None:
-    for window, status in ((4096, 400), (8192, 200)):
-        row = {"prompt_tokens": window - 100, "max_tokens": 200, "http_status": status}
+    for window, status, outcome in ((4096, 400, "context_overflow"), (8192, 200, "ok")):
+        row = {"prompt_tokens": window - 100, "max_tokens": 200, "http_status": status, "outcome": outcome}
         keep(
             tmp_path,
             "local",
