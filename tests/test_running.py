@@ -40,6 +40,7 @@ import asyncio
 from nlqlib.serving.running import run
 async def long():
     try:
+        await asyncio.sleep(0.5)  # until the main thread waits: before that an interrupt ends it at once
         print("started", flush=True)
         await asyncio.sleep(600)
     finally:
