@@ -54,5 +54,5 @@ run(long())
     assert child.stdout.readline() == "started\n"
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=30)
-    assert out == "cleaned up\n"
+    assert out == "cleaned up\n", err
     assert "KeyboardInterrupt" in err

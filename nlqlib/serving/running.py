@@ -21,19 +21,24 @@ def run(coroutine: Coroutine[Any, Any, T], new_loop: NewLoop = uvloop.new_event_
     done: Future[T] = Future()
     loop = new_loop()
     task = loop.create_task(coroutine)
-    thread = threading.Thread(target=_drive, args=(loop, task, done), name="nlqlib-loop", daemon=True)
+    # an event, not `join`: an interrupted join takes the thread for ended, and the next one does not wait
+    ended = threading.Event()
+    thread = threading.Thread(target=_drive, args=(loop, task, done, ended), name="nlqlib-loop", daemon=True)
     thread.start()
     try:
-        while not done.done():
-            thread.join(0.2)  # a join without a limit cannot be interrupted
+        while not ended.wait(0.2):
+            pass
     except KeyboardInterrupt:
-        loop.call_soon_threadsafe(task.cancel)
-        thread.join()
+        if not ended.is_set():
+            loop.call_soon_threadsafe(task.cancel)
+            ended.wait()
         raise
     return done.result()
 
 
-def _drive(loop: asyncio.AbstractEventLoop, task: "asyncio.Task[T]", done: "Future[T]") -> None:
+def _drive(
+    loop: asyncio.AbstractEventLoop, task: "asyncio.Task[T]", done: "Future[T]", ended: threading.Event
+) -> None:
     asyncio.set_event_loop(loop)
     try:
         result = loop.run_until_complete(task)
@@ -44,5 +49,8 @@ def _drive(loop: asyncio.AbstractEventLoop, task: "asyncio.Task[T]", done: "Futu
     else:
         done.set_result(result)
     finally:
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.close()
+        try:
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
+        finally:
+            ended.set()
