@@ -3,6 +3,8 @@
 import argparse
 import os
 
+from nlqlib.commands_form import Commands, subcommand
+
 DIAGNOSE = """Where an endpoint loses concurrency: one verdict with its evidence, and what could not be seen.
 
 A short sweep is measured on the target (or read from DIR, which `sweep --out` or `diagnose --out` wrote): the
@@ -49,12 +51,11 @@ prints (shortened)
           32    p95 latency, s  103.6  4.816     -98.77      -98.8 to -98.5              lower
           32     failed, share      0      0          0  -0.0169 to 0.0169  no difference shown"""
 
-Commands = argparse._SubParsersAction
 
-
-def register(commands: "Commands[argparse.ArgumentParser]") -> None:
+def register(commands: Commands) -> None:
     """Add both commands and their arguments."""
-    diagnose = _command(commands, "diagnose", "where concurrency is lost", DIAGNOSE, DIAGNOSE_EXAMPLE)
+    form = argparse.RawTextHelpFormatter
+    diagnose = subcommand(commands, "diagnose", "where concurrency is lost", DIAGNOSE, DIAGNOSE_EXAMPLE, form)
     add = diagnose.add_argument
     add("source", nargs="?", metavar="DIR", help="saved runs instead of a target")
     target = os.environ.get("TARGET") or "twin"
@@ -76,7 +77,9 @@ def register(commands: "Commands[argparse.ArgumentParser]") -> None:
     front.add_argument("--replicas", type=int, help="replicas behind the router (twin)")
     front.add_argument("--no-headers", action="store_true", help="answers do not tell what they waited")
     diagnose.set_defaults(command=_diagnose)
-    compare = _command(commands, "compare", "two saved runs, before and after", COMPARE, COMPARE_EXAMPLE)
+    compare = subcommand(
+        commands, "compare", "two saved runs, before and after", COMPARE, COMPARE_EXAMPLE, form
+    )
     compare.add_argument("before", metavar="A", help="saved runs before the change, a folder")
     compare.add_argument("after", metavar="B", help="saved runs after it")
     compare.add_argument("--points", default="*", help="only those whose name matches")
@@ -91,13 +94,6 @@ def register(commands: "Commands[argparse.ArgumentParser]") -> None:
     validate.add_argument("--keep", action="store_true", help="retain the counts for the page about methods")
     validate.add_argument("--json", action="store_true", help="every case, instead of tables")
     validate.set_defaults(command=_validate)
-
-
-def _command(
-    commands: "Commands[argparse.ArgumentParser]", name: str, short: str, about: str, example: str
-) -> argparse.ArgumentParser:
-    form = argparse.RawTextHelpFormatter
-    return commands.add_parser(name, help=short, description=about, epilog=example, formatter_class=form)
 
 
 def _diagnose(args: argparse.Namespace) -> int:

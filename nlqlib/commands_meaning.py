@@ -3,6 +3,8 @@
 import argparse
 import os
 
+from nlqlib.commands_form import Commands, subcommand
+
 ASK = """Answer one question: intent, SQL and rows, or a reason for giving none.
 
 The model's intent is corrected by the condition (default: cues); what was changed, and on which words it
@@ -39,18 +41,16 @@ GUARD_EXAMPLE = """example
 prints what was changed, and on which words it rests
   dev-02 changed query_type: "breakdown" → "top_n_by_metric"  ('biggest')"""
 
-Commands = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
-
-def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def register(commands: Commands) -> None:
     """Add the commands and their arguments."""
-    ask = _command(commands, "ask", "question → intent, SQL, rows", ASK, ASK_EXAMPLE)
+    ask = subcommand(commands, "ask", "question → intent, SQL, rows", ASK, ASK_EXAMPLE)
     ask.add_argument("question")
     ask.add_argument("--condition", default="cues", help="prompt and correction (default: cues)")
     _target(ask)
     ask.set_defaults(command=_ask)
     judged = "every question of a set, judged against its golds"
-    evaluate = _command(commands, "evaluate", judged, EVALUATE, EVALUATE_EXAMPLE)
+    evaluate = subcommand(commands, "evaluate", judged, EVALUATE, EVALUATE_EXAMPLE)
     add = evaluate.add_argument
     add("questions", help="a .jsonl file, or the name of a set such as dev")
     add(
@@ -64,7 +64,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     add("--price-per-hour", type=float, metavar="D", help="dollars per hour of the endpoint, for the cost")
     _target(evaluate)
     evaluate.set_defaults(command=_evaluate)
-    guard = _command(commands, "guard", "a correction alone, on given raw intents", GUARD, GUARD_EXAMPLE)
+    guard = subcommand(commands, "guard", "a correction alone, on given raw intents", GUARD, GUARD_EXAMPLE)
     guard.add_argument("questions", help="a .jsonl file, or the name of a set such as dev")
     guard.add_argument("--raw", required=True, help="a .jsonl file with the model's answers")
     guard.add_argument("--condition", default="cues", help="which correction (default: cues)")
@@ -82,17 +82,6 @@ def in_flight(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"give a whole number of at least 1, not {text!r}")
     return number
-
-
-def _command(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
-    name: str,
-    summary: str,
-    about: str,
-    example: str,
-) -> argparse.ArgumentParser:
-    form = argparse.RawDescriptionHelpFormatter
-    return commands.add_parser(name, help=summary, description=about, epilog=example, formatter_class=form)
 
 
 def _target(command: argparse.ArgumentParser) -> None:

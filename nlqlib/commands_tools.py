@@ -2,6 +2,8 @@
 
 import argparse
 
+from nlqlib.commands_form import Commands, subcommand
+
 SQL = """Translate one intent into SQL, run it, and show bound values and rows; no model is asked.
 
 An intent has these nine keys. query_type is breakdown, top_n_by_metric or time_series; names and values are
@@ -87,16 +89,16 @@ prints (shortened)
    = engine E2E     2.17"""
 
 
-def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def register(commands: Commands) -> None:
     """Add the commands and their arguments."""
-    sql = _command(commands, "sql", "intent → SQL, bound values, rows (no model)", SQL, SQL_EXAMPLE)
+    sql = subcommand(commands, "sql", "intent → SQL, bound values, rows (no model)", SQL, SQL_EXAMPLE)
     sql.add_argument("intent", help="a JSON file with one intent; - reads standard input")
     _as_json(sql)
     sql.set_defaults(command=_sql)
     _engine(commands)
     _twin(commands)
     between = "two saved /metrics pages → what the server did in between"
-    window = _command(commands, "window", between, WINDOW, WINDOW_EXAMPLE)
+    window = subcommand(commands, "window", between, WINDOW, WINDOW_EXAMPLE)
     window.add_argument("before", help="the page at the beginning, a text file, plain or gzipped")
     window.add_argument("after", help="the page at the end")
     window.add_argument("--elapsed", type=float, required=True, help="seconds between the two")
@@ -104,8 +106,8 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     window.set_defaults(command=_window)
 
 
-def _engine(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    serve = _command(commands, "serve", "an endpoint in real time, until Ctrl-C", SERVE, SERVE_EXAMPLE)
+def _engine(commands: Commands) -> None:
+    serve = subcommand(commands, "serve", "an endpoint in real time, until Ctrl-C", SERVE, SERVE_EXAMPLE)
     serve.add_argument("what", choices=["local", "twin"])
     serve.add_argument("--port", type=int, help="port on the loopback (default: a free one)")
     twin = serve.add_argument_group("serve twin")
@@ -120,32 +122,21 @@ def _engine(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     install.set_defaults(command=_install)
 
 
-def _twin(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _twin(commands: Commands) -> None:
     times = "twin on an explicit request list → per-request times"
-    simulate = _command(commands, "simulate", times, SIMULATE, SIMULATE_EXAMPLE)
+    simulate = subcommand(commands, "simulate", times, SIMULATE, SIMULATE_EXAMPLE)
     simulate.add_argument(
         "scenario", help="a JSON file with engine, step_time and requests; - reads standard input"
     )
     _as_json(simulate)
     simulate.set_defaults(command=_simulate)
     bounds = "every stated bound of the twin, met or not"
-    validate = _command(commands, "validate-twin", bounds, VALIDATE, VALIDATE_EXAMPLE)
+    validate = subcommand(commands, "validate-twin", bounds, VALIDATE, VALIDATE_EXAMPLE)
     validate.add_argument(
         "--only", nargs="+", default=[], metavar="GROUP", help="these groups of bounds alone"
     )
     _as_json(validate)
     validate.set_defaults(command=_validate)
-
-
-def _command(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
-    name: str,
-    summary: str,
-    about: str,
-    example: str,
-) -> argparse.ArgumentParser:
-    form = argparse.RawDescriptionHelpFormatter
-    return commands.add_parser(name, help=summary, description=about, epilog=example, formatter_class=form)
 
 
 def _as_json(command: argparse.ArgumentParser) -> None:

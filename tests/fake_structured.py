@@ -10,11 +10,10 @@ from typing import Any
 
 from fake_behaviours import MODEL, Behaviour, Say, Status, error_object
 from fake_server import FakeServer
+from fake_target import url_target
 
 from nlqlib import tokens
-from nlqlib.serving.endpoint import Endpoint
-from nlqlib.serving.target import Connection, Target
-from nlqlib.twin.clock import VirtualLoop
+from nlqlib.serving.target import Target
 
 END = 151645
 FRUIT = {"fruit": "banana", "colour": "yellow"}
@@ -67,16 +66,9 @@ class StructuredServer(FakeServer):
 
     def target(self) -> Target:
         """This server as a target in virtual time that may be started again with other flags."""
-        endpoint = Endpoint("http://fake/v1", MODEL, timeout_s=60.0)
-        return Target(
-            name="structured",
-            kind="url",
-            clock="virtual",
-            can=frozenset(),
-            declared={"name": "structured", "model": MODEL, "flag": self.flag},
-            speaker=MODEL,
-            connect=lambda: Connection(endpoint, self),
-            new_loop=VirtualLoop,
+        plain = url_target("structured", MODEL, self, {"flag": self.flag})
+        return replace(
+            plain,
             variant=lambda flags: replace(self, flag="structured_outputs_config" in flags).target(),
         )
 

@@ -13,6 +13,7 @@ import pytest
 from fake_behaviours import MODEL, Behaviour, Json, Say, Status, error_object
 from fake_server import FakeServer
 from fake_structured import ANIMAL
+from fake_target import url_target
 
 import nlqlib
 from nlqlib import paths, plots, tokens
@@ -20,9 +21,7 @@ from nlqlib.artifacts import Store
 from nlqlib.experiments import study as studies
 from nlqlib.experiments.questions import load_questions
 from nlqlib.experiments.study import Profile, Study
-from nlqlib.serving.endpoint import Endpoint
-from nlqlib.serving.target import Connection, Target
-from nlqlib.twin.clock import VirtualLoop
+from nlqlib.serving.target import Target
 
 PLAIN = frozenset({"model", "messages", "max_tokens", "temperature", "stream", "stream_options"})
 """What every OpenAI-compatible endpoint takes."""
@@ -63,17 +62,7 @@ class RefusingServer(FakeServer):
 
     def target(self) -> Target:
         """This server by URL: no metrics are known, nothing is ours to set; time is virtual."""
-        endpoint = Endpoint("http://refusing/v1", MODEL, timeout_s=600.0)
-        return Target(
-            name="refusing",
-            kind="url",
-            clock="virtual",
-            can=frozenset(),
-            declared={"name": "refusing", "model": MODEL},
-            speaker=MODEL,
-            connect=lambda: Connection(endpoint, self),
-            new_loop=VirtualLoop,
-        )
+        return url_target("refusing", MODEL, self, {}, timeout_s=600.0)
 
 
 @lru_cache(maxsize=4)

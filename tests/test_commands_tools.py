@@ -27,6 +27,12 @@ def promised(example: str) -> list[str]:
     return [line for text in said if (line := " ".join(text.split())) != "…"]
 
 
+def keeps(shown: str, example: str, least: int) -> None:
+    """`shown` holds every line that `example` promises, at least `least` of them."""
+    lines = promised(example)
+    assert len(lines) >= least and all(line in shown for line in lines)
+
+
 def printed(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     assert main(argv) == 0
     return " ".join(capsys.readouterr().out.split())
@@ -52,8 +58,7 @@ def test_the_example_of_sql_is_an_intent_and_prints_what_it_promises(
     path.write_text(given(commands_tools.SQL_EXAMPLE), "utf-8")
     assert intent_of(json.loads(path.read_text("utf-8")), load_catalog()).metrics == ("revenue",)
     shown = printed(capsys, "sql", str(path))
-    lines = promised(commands_tools.SQL_EXAMPLE)
-    assert len(lines) >= 5 and all(line in shown for line in lines)
+    keeps(shown, commands_tools.SQL_EXAMPLE, 5)
 
 
 def test_the_example_of_simulate_is_a_scenario_and_prints_what_it_promises(
@@ -63,23 +68,20 @@ def test_the_example_of_simulate_is_a_scenario_and_prints_what_it_promises(
     path.write_text(given(commands_tools.SIMULATE_EXAMPLE), "utf-8")
     assert len(parse(path.read_text("utf-8")).requests) == 2
     shown = printed(capsys, "simulate", str(path))
-    lines = promised(commands_tools.SIMULATE_EXAMPLE)
-    assert len(lines) >= 4 and all(line in shown for line in lines)
+    keeps(shown, commands_tools.SIMULATE_EXAMPLE, 4)
 
 
 def test_the_example_of_window_prints_what_it_promises(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     shown = printed(capsys, "window", *saved(tmp_path, page(10), page(110)), "--elapsed", "60")
-    lines = promised(commands_tools.WINDOW_EXAMPLE)
-    assert len(lines) >= 5 and all(line in shown for line in lines)
+    keeps(shown, commands_tools.WINDOW_EXAMPLE, 5)
 
 
 def test_the_example_of_validate_twin_prints_what_it_promises(capsys: pytest.CaptureFixture[str]) -> None:
     main(["validate-twin", "--only", "tokens"])
     shown = " ".join(capsys.readouterr().out.split())
-    lines = promised(commands_tools.VALIDATE_EXAMPLE)
-    assert len(lines) >= 2 and all(line in shown for line in lines)
+    keeps(shown, commands_tools.VALIDATE_EXAMPLE, 2)
 
 
 def test_every_group_of_bounds_is_named_in_the_help() -> None:

@@ -265,12 +265,18 @@ def test_without_a_label_nothing_of_the_windows_is_measured(tmp_path: Path) -> N
 # ---- an engine of ours -----------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What becomes of the engines of a study in `tmp_path`, whose locks are no other run's."""
+    found: list[str] = []
+    monkeypatch.setattr(context_engine, "release", lambda: found.append("room"))
+    monkeypatch.setenv("NLQLIB_CACHE", str(tmp_path / "cache"))
+    return found
+
+
 def test_engines_take_turns_and_each_starts_only_after_the_other_has_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, told: list[str]
 ) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(context_engine, "release", lambda: told.append("room"))
-    monkeypatch.setenv("NLQLIB_CACHE", str(tmp_path / "cache"))  # its locks are no other run's
     mine, plan = started_study(tmp_path, told), Design(WINDOWS, (1, 2), 4)
     capped = context_caps.measure(mine, context_caps.caps(mine))
     both = deployments(mine, plan)
@@ -290,12 +296,9 @@ def test_engines_take_turns_and_each_starts_only_after_the_other_has_ended(
 
 
 def test_what_is_left_of_an_earlier_run_starts_only_the_engines_it_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a run that was made with one run of each window the second runs are missing."""
-    told: list[str] = []
-    monkeypatch.setattr(context_engine, "release", lambda: told.append("room"))
-    monkeypatch.setenv("NLQLIB_CACHE", str(tmp_path / "cache"))  # its locks are no other run's
     plan = Design(WINDOWS, (1, 2), 4)
     with monkeypatch.context() as once:
         once.setitem(context.REPEATS, "quick", 1)
