@@ -129,10 +129,19 @@ def windows_figure(study: Study, found: Iterable[Deployment], changed: Sequence[
         ax.set_xlim(left=0)
         plots.name_axes(ax, "concurrency", name, x_unit="requests in flight", y_unit=unit)
         plots.label_lines(ax)
+    left.set_title("by window, in tokens", loc="left")
+    middle.set_title("by window, in tokens", loc="left")
     _differences(right, changed)
-    if study.target.kind == "twin":
-        right.set_title("equal by construction", loc="left")
+    right.set_title(_legend(study, changed), loc="left")
     return fig
+
+
+def _legend(study: Study, changed: Sequence[Change]) -> str:
+    """What the marks of the differences are, as far as they are drawn."""
+    equal = "equal by construction" if study.target.kind == "twin" else ""
+    marks = "filled: mean; open: one pair of runs" if any(c.by_pair for c in changed) else ""
+    band = "band: throughput over all levels, 95 %" if common(changed, "throughput") else ""
+    return "\n".join(filter(None, [equal, marks, band]))
 
 
 def _differences(ax: Axes, changed: Sequence[Change]) -> None:
@@ -168,14 +177,8 @@ def _difference(ax: Axes, c: Change, x: float, i: int) -> None:
 
 def _band(ax: Axes, changed: Sequence[Change]) -> None:
     """The interval of the change of throughput that all concurrencies share."""
-    found = common(changed, "throughput")
-    if found is None:
-        return
-    ax.axhspan(*found.interval, color=plots.PALETTE[2], alpha=0.15, lw=0)
-    ax.annotate(
-        "throughput, all levels: 95 %", (0.02, found.interval.high), (0, 2), fontsize=9.5, va="bottom",
-        xycoords=ax.get_yaxis_transform(), textcoords="offset points", color=ink(plots.PALETTE[2]),
-    )  # fmt: skip
+    if found := common(changed, "throughput"):
+        ax.axhspan(*found.interval, color=plots.PALETTE[2], alpha=0.15, lw=0)
 
 
 def windows_alt(study: Study, sentence: str) -> str:
