@@ -1,18 +1,22 @@
 """One retained point as it is read back."""
 
+import contextlib
 import gzip
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
-from nlqlib.files import text_lines
+from nlqlib.files import WriteError, append_line, text_lines
 from nlqlib.records import Json, Metric, Rule, ServerIdentity, Workload
 from nlqlib.remeasured import Comparison
 
 OTHER_CODE = "recorded with other code"
+READ = "NLQLIB_READ"
+"""Environment variable naming the file in which a notebook lists the folders it read artifacts from."""
 
 
 class ArtifactError(RuntimeError):
@@ -110,7 +114,11 @@ class Record:
 
 
 def load_record(path: Path) -> Record:
-    """The record whose body is at `path`. Raises `ArtifactError` for a damaged file."""
+    """The record whose body is at `path`. Raises `ArtifactError` for a damaged file.
+
+    Under the driver its folder is noted: a page has to be run again once what it reads has changed.
+    """
+    _note_read(path.parent)
     sidecar = path.with_suffix(".run.json")
     return Record(path, _load(path), _load(sidecar) if sidecar.is_file() else {})
 
@@ -130,6 +138,17 @@ def sha256(data: bytes) -> str:
 def compress(data: bytes) -> bytes:
     """`data` gzipped without a time stamp, so that equal texts give equal files."""
     return gzip.compress(data, mtime=0)
+
+
+def _note_read(folder: Path) -> None:
+    if note := os.environ.get(READ):
+        _append_folder(note, str(folder))
+
+
+@lru_cache(maxsize=256)
+def _append_folder(note: str, folder: str) -> None:
+    with contextlib.suppress(WriteError):  # reading goes on where the disk is full
+        append_line(Path(note), json.dumps(folder))
 
 
 def _load(path: Path) -> Json:

@@ -1,13 +1,16 @@
 """Several notebooks, so many at a time: started, watched, interrupted and ended."""
 
+import contextlib
 import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nlqlib import notebook_run
-from nlqlib.files import slug
-from nlqlib.notebook_run import Finished, Notebook, Running
+from nlqlib import notebook_run, paths
+from nlqlib.files import WriteError, slug
+from nlqlib.locking import utc_now
+from nlqlib.notebook_run import Finished, Notebook, Points, Running
+from nlqlib.page_inputs import LAST, READS, Page
 from nlqlib.records import Json
 from nlqlib.remeasured import Comparison
 from nlqlib.run_settings import RunSettings, placed
@@ -18,18 +21,18 @@ QUIET_S = 1.0
 """At least so long between two progress lines."""
 GRACE_S = 15.0
 """How long an interrupted notebook may take to close its requests and write its point."""
-LAST = ("17_", "99_")
-"""Notebooks that read what the others measured: they run when all others have ended."""
 
 
 class Batch:
     """Runs notebooks, `lanes` at a time, and keeps what became of them."""
 
-    def __init__(self, settings: RunSettings, build: Path) -> None:
+    def __init__(self, settings: RunSettings, build: Path, artifacts: Path = paths.ARTIFACTS) -> None:
         self.settings = settings
         self.build = build
+        self.artifacts = artifacts
         self.running: list[Running] = []
         self.done: dict[str, Finished] = {}
+        self.pages: dict[str, Page] = {}
         self._spoken = float("-inf")
 
     def run(self, notebooks: Sequence[Notebook], extra: Mapping[str, str]) -> list[Finished]:
@@ -63,16 +66,30 @@ class Batch:
             self._collect()
 
     def _may_start(self, notebook: Notebook) -> bool:
+        """Is there a lane for it, and has everything ended whose artifacts it reads?"""
         if len(self.running) >= self.settings.lanes:
             return False
-        return not self.running or not notebook.name.startswith(LAST)
+        if notebook.name.startswith(LAST):
+            return not self.running
+        return not any(r.notebook.name in READS.get(notebook.name, ()) for r in self.running)
 
     def _start(self, notebook: Notebook, scratch: Path, environment: Mapping[str, str]) -> None:
+        page = self._page(notebook, environment)
+        if not self.settings.remeasure and (kept := page.kept()):
+            self.done[notebook.name] = Finished(notebook, "unchanged", Points(reused=kept.points))
+            self.settings.say(f"{notebook.name}: unchanged since {kept.since[:16].replace('T', ' ')} UTC")
+            return
+        log = self.build / "logs" / slug(self.settings.target_name) / f"{notebook.name}.log"
+        self.settings.say(f"{notebook.name}: started")
+        self.pages[notebook.name] = page
+        folder = scratch / notebook.name
+        self.running.append(notebook_run.start(notebook, folder, page.executed, log, environment))
+
+    def _page(self, notebook: Notebook, environment: Mapping[str, str]) -> Page:
         target = slug(self.settings.target_name)
         executed = self.build / "executed" / target / notebook.path.name
-        log = self.build / "logs" / target / f"{notebook.name}.log"
-        self.settings.say(f"{notebook.name}: started")
-        self.running.append(notebook_run.start(notebook, scratch / notebook.name, executed, log, environment))
+        note = self.build / "inputs" / target / f"{notebook.name}.json"
+        return Page(notebook, executed, note, environment, self.artifacts)
 
     def _relay(self) -> None:
         """Show comparisons at once, and the newest progress line when it is time."""
@@ -92,7 +109,15 @@ class Batch:
             if finished := running.finished():
                 self.running.remove(running)
                 self.done[finished.notebook.name] = finished
+                if finished.status == "ok" and running.reproduced():
+                    self._keep(running, finished.points)
                 self.settings.say(f"{finished.notebook.name}: {finished.status}")
+
+    def _keep(self, running: Running, points: Points) -> None:
+        """Remember what the page followed from: artifacts measured anew equal the retained ones."""
+        touched = {f for f in running.touched() if not f.is_relative_to(self.build)}
+        with contextlib.suppress(WriteError):  # then it is run again
+            self.pages[running.notebook.name].keep(points, touched, utc_now())
 
     def _stop(self) -> None:
         """Interrupt what runs and wait for it; a second Ctrl-C, or the end of the grace, kills it."""

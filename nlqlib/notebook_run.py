@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nlqlib import paths
-from nlqlib.artifact_record import ArtifactError, load_record
+from nlqlib.artifact_record import READ, ArtifactError, load_record
 from nlqlib.artifacts import MANIFEST, PASSED
 from nlqlib.files import text_lines
 from nlqlib.notebook_child import Job
@@ -24,7 +24,9 @@ from nlqlib.progress import PROGRESS
 from nlqlib.records import Json
 from nlqlib.redaction import redact
 
-RunStatus = Literal["ok", "failed", "interrupted", "not run"]
+RunStatus = Literal["ok", "unchanged", "failed", "interrupted", "not run"]
+DONE: tuple[RunStatus, ...] = ("ok", "unchanged")
+"""Of a notebook whose executed form is there and right; `unchanged`: it was kept and not run again."""
 KILL_AFTER_S = 5.0
 """Between the end of the pipe and SIGKILL for the child's process group."""
 LOG_LINES = 6
@@ -86,6 +88,18 @@ class Running:
     def events(self) -> list[Json]:
         """Manifest events that are new since the last call."""
         return _whole(self._new("manifest"))
+
+    def touched(self) -> set[Path]:
+        """The folders whose artifacts it read or wrote so far."""
+        folders = {Path(event["path"]).parent for event in _events(self.folder / "manifest")}
+        read = self.folder / "read"
+        lines = text_lines(read.read_text("utf-8", "replace")) if read.is_file() else []
+        return folders | {Path(json.loads(line)) for line in lines}
+
+    def reproduced(self) -> bool:
+        """Was every point that it measured anew the retained one, byte for byte? True where none was."""
+        told = [event["comparison"] for event in _events(self.folder / "manifest")]
+        return all(c["verdict"] == "reproduced" and not c["note"] for c in told if c)
 
     def finished(self) -> Finished | None:
         """The outcome, once the process has ended."""
@@ -192,6 +206,7 @@ def kernel_environment(notebook: Notebook, folder: Path, environment: Mapping[st
         "JUPYTER_PREFER_ENV_PATH": "1",
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
         MANIFEST: str(folder / "manifest"),
+        READ: str(folder / "read"),
         PROGRESS: str(folder / "progress"),
         PASSED: json.dumps(notebook.parameters),
     }

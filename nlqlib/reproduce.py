@@ -42,6 +42,7 @@ class Places:
 
     notebooks: Path = paths.NOTEBOOKS
     build: Path = paths.BUILD
+    artifacts: Path = paths.ARTIFACTS
 
 
 def main(
@@ -94,7 +95,7 @@ def _reproduce(
     notebooks = prepare(settings, places)
     planned = _announce_plan(settings, notebooks, plans)
     needed = settings.target == "local" and any(p is None or p.requests for p in planned.values())
-    batch = Batch(settings, places.build)
+    batch = Batch(settings, places.build, places.artifacts)
     started = time.monotonic()
     with _terminable():
         try:

@@ -4,17 +4,18 @@ import json
 import sys
 from collections.abc import Sequence
 
-from nlqlib.notebook_run import Finished
+from nlqlib.notebook_run import DONE, Finished
 from nlqlib.plan import duration, table
 from nlqlib.records import Json
 from nlqlib.run_settings import RunSettings, resume_command
 
+UNCHANGED = "unchanged: nothing it follows from has changed, so it was kept (`make clean` has all run again)"
 COLUMNS = ["notebook", "status", "measured", "reused", "failed", "wall"]
 
 
 def report(settings: RunSettings, results: Sequence[Finished], wall_s: float) -> int:
     """Print the final table, every failure, and how to resume; the exit status."""
-    left = [r.notebook.name for r in results if r.status != "ok"]
+    left = [r.notebook.name for r in results if r.status not in DONE]
     command = resume_command(settings, left)
     if settings.json:
         print(json.dumps([_as_json(r) for r in results], ensure_ascii=False, indent=2))
@@ -27,6 +28,8 @@ def report(settings: RunSettings, results: Sequence[Finished], wall_s: float) ->
         print(f"\nfinished points are kept; resume with:\n  {command}", file=sys.stderr)
     took = f"{wall_s:,.0f} s of wall time ({duration(wall_s)})"
     settings.say(f"{len(results) - len(left)} of {len(results)} notebooks in {took}")
+    if any(r.status == "unchanged" for r in results):
+        settings.say(UNCHANGED)
     if any(r.status in ("interrupted", "not run") for r in results):
         return 130
     return 1 if left else 0

@@ -54,6 +54,9 @@ store = replace(Store.from_environment(), root=root, remeasured_root=root.parent
 def point(name, fn=lambda: Measured(results={"text": "größer"})):
     return store.measure(PointKey("twin", "any", name, "point", {"n": n}, None, {}, "1"), fn)
 """
+VARYING = """
+point("a", lambda: Measured(results={"text": os.environ["TEST_TEXT"]}))
+"""
 DRIVER = """
 import sys
 from pathlib import Path
@@ -344,6 +347,39 @@ def test_a_run_that_measures_anew_is_resumed_where_it_was_interrupted(home: Path
     again = drive(home, TEST_SLEEP="0", REMEASURE=mark)
     assert again.returncode == 0 and table_row(again.stdout, "01_slow") == ["ok", "2", "1", "0"]
     assert again.stdout.count("any a: new") == 1 and statuses(home) == {}
+
+
+# Pages that need not be run again
+
+
+def test_a_page_is_kept_until_what_it_follows_from_changes(tmp_path: Path) -> None:
+    home = tmp_path
+    write_notebook(home / "notebooks", "01_any", STORE + "point('a')")
+    assert table_row(drive(home).stdout, "01_any") == ["ok", "1", "0", "0"]
+    again = drive(home)
+    assert "01_any: unchanged since 20" in again.stdout and "`make clean` has all run again" in again.stdout
+    assert again.returncode == 0 and "1 of 1 notebooks" in again.stdout
+    told = json.loads(drive(home, "--json").stdout)
+    assert [(row["status"], row["points"]["reused"]) for row in told] == [("unchanged", 1)]
+    assert table_row(drive(home, "-p", "name=other").stdout, "01_any") == ["ok", "0", "1", "0"]
+
+
+def test_a_page_that_failed_or_came_back_otherwise_is_run_again(tmp_path: Path) -> None:
+    home = tmp_path
+    write_notebook(home / "notebooks", "01_any", STORE + VARYING)
+    assert table_row(drive(home, TEST_TEXT="a").stdout, "01_any") == ["ok", "1", "0", "0"]
+    assert "changed" in drive(home, "--remeasure", TEST_TEXT="b").stdout
+    assert table_row(drive(home).stdout, "01_any") == ["ok", "0", "1", "0"]
+    write_notebook(home / "notebooks", "01_any", "1/0")
+    assert [drive(home).returncode for _ in range(2)] == [1, 1]
+
+
+def test_a_page_waits_for_the_one_whose_artifacts_it_reads(tmp_path: Path) -> None:
+    for name in ("02_serialization_staircase", "03_admission", "04_propagation"):
+        write_notebook(tmp_path / "notebooks", name, "import time\ntime.sleep(1)")
+    said = drive(tmp_path).stdout.splitlines()
+    order = [line for line in said if line.endswith((": started", ": ok"))]
+    assert order.index("03_admission: started") > order.index("02_serialization_staircase: ok")
 
 
 # TARGET=local and REMEASURE=1

@@ -5,6 +5,7 @@ nothing, then everything again for comparison. From what was executed the site i
 """
 
 import json
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,12 +29,15 @@ BODIES = {
 
 @dataclass(frozen=True)
 class Project:
-    """The copy, what its driver said in each run, and what it retained after the first and the second."""
+    """The copy, what its driver said in each run, and what it retained before and after the second."""
 
     home: Path
     measured: dict[str, Any]
     plain: dict[str, Any]
+    """Run again, the executed notebooks having been removed."""
     remeasured: dict[str, Any]
+    after: dict[str, Any]
+    """The plain run after all was measured again."""
     told: str
     """What the run that measured again said besides."""
     kept: tuple[dict[str, bytes], dict[str, bytes]]
@@ -51,10 +55,12 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     home = small_project(tmp_path_factory.mktemp("real") / "a {b} {0} ü", "00", "01")
     measured, _ = reproduce(home)
     first = contents(home / "artifacts")
+    shutil.rmtree(home / "build" / "executed")
     plain, _ = reproduce(home)
     second = contents(home / "artifacts")
     remeasured, told = reproduce(home, "REMEASURE=1")
-    return Project(home, measured, plain, remeasured, told, (first, second))
+    after, _ = reproduce(home)
+    return Project(home, measured, plain, remeasured, after, told, (first, second))
 
 
 def points(told: dict[str, Any]) -> dict[str, dict[str, int]]:
@@ -73,7 +79,13 @@ def test_where_nothing_is_retained_every_point_is_measured(project: Project) -> 
 def test_then_nothing_is_measured_and_no_byte_changes(project: Project) -> None:
     assert [row["measured"] for row in points(project.plain).values()] == [0, 0]
     assert [row["failed"] for row in points(project.plain).values()] == [0, 0]
+    assert {row["status"] for row in project.plain.values()} == {"ok"}
     assert project.kept[0] == project.kept[1]
+
+
+def test_pages_whose_points_were_all_reproduced_need_not_be_run_again(project: Project) -> None:
+    assert {name: row["status"] for name, row in project.after.items()} == dict.fromkeys(NAMES, "unchanged")
+    assert points(project.after) == points(project.plain)
 
 
 def test_measured_again_the_artifacts_are_the_same_bytes_with_times_stamped_apart(project: Project) -> None:
