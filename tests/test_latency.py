@@ -8,8 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nlqlib.analysis.latency import (
+    after_first_round,
+    ended_in,
     goodput,
     in_flight_rule,
+    inside,
     itl_s,
     latencies,
     latency_summary,
@@ -43,11 +46,11 @@ def fifo(arrivals, service_s, servers=1):
 
 
 def closed_loop(n, requests, service_s, servers):
-    """`n` clients that send again at once, before `servers` equal servers."""
+    """`n` clients that send again at once, before `servers` equal servers; `service_s` may be drawn anew."""
     free, ready, rows = [0.0] * servers, [0.0] * n, []
     for _ in range(requests):
         at = heapq.heappop(ready)
-        end = max(at, heapq.heappop(free)) + service_s
+        end = max(at, heapq.heappop(free)) + (service_s() if callable(service_s) else service_s)
         heapq.heappush(free, end)
         heapq.heappush(ready, end)
         rows.append(answer(at, end))
@@ -133,6 +136,40 @@ def test_a_window_shorter_than_five_latencies_has_no_steady_throughput():
     assert throughput_window(rows, window) is None
     assert window_rule(rows, window).ok is False
     assert window_rule(rows, window).value == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize(("n", "servers"), [(28, 28), (28, 4), (28, 1), (1, 1), (8, 5)])
+@pytest.mark.parametrize("beyond", [0, 1, 3, 7, 13, 27])
+def test_the_steady_throughput_is_exact_wherever_its_window_ends(n, servers, beyond):
+    rounds = 6 if n == servers else 8
+    rows = closed_loop(n, rounds * n + beyond, 4.0, servers)
+    assert throughput_window(rows, steady_window(rows, n)) == pytest.approx(min(n, servers) / 4.0)
+
+
+def test_the_steady_throughput_of_varied_lengths_is_not_biased_in_a_short_window():
+    """170 requests, 28 in flight, latencies of 4 ± 0.4 s each: 7 req/s; a count of ends finds 6.3."""
+    found, counted = [], []
+    for seed in range(200):
+        lasting = iter(np.random.default_rng(seed).gamma(100, 0.04, 170))
+        rows = closed_loop(28, 170, lambda: next(lasting), servers=28)
+        window = steady_window(rows, 28)
+        assert 5 < window_rule(rows, window).value < 6
+        found.append(throughput_window(rows, window))
+        counted.append(len(ended_in(rows, window)) / (window.high - window.low))
+    assert np.mean(found) == pytest.approx(7.0, rel=0.01)
+    assert np.mean(counted) == pytest.approx(6.3, rel=0.03)
+
+
+def test_an_answer_cut_by_an_edge_counts_by_the_part_of_its_time_inside():
+    rows = np.array([(0.0, 2.0), (1.0, 1.0), (3.0, 5.0), (3.5, 4.0), (4.0, 4.0)])
+    assert inside(rows, Interval(1.0, 4.0)) == pytest.approx(0.5 + 1 + 0.5 + 1 + 0)
+
+
+def test_a_window_that_its_first_round_fills_has_no_steady_throughput():
+    rows = [answer(0, 1), answer(1, 2), answer(0, 9)]
+    assert after_first_round(rows, Interval(0, 9)) == Interval(2.0, 9.0)
+    assert after_first_round(rows, Interval(0, 2)) is None
+    assert throughput_window(rows, Interval(0, 2), min_latencies=0.1) is None
 
 
 def test_no_more_requests_than_clients_have_no_steady_part():

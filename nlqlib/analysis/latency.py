@@ -143,15 +143,40 @@ def throughput_window(
     window: Interval | None,
     min_latencies: float = MIN_LATENCIES_IN_WINDOW,
 ) -> float | None:
-    """Good answers that ended in the window, per second.
+    """Good answers per second of the window once its first round has ended, each by its share inside.
 
-    `None` without a window, without a latency, or when it is shorter than `min_latencies` mean latencies.
+    The N requests that begin together end together where they are batched and one by one where they queue, so
+    that a count of ends begins with up to one silent latency: −11 % in a window of five. Hence the first
+    round is left out, and an answer cut by an edge counts by the part of its time that lies inside, as in
+    Little's law. `None` without a window, without a latency, when the window is shorter than `min_latencies`
+    mean latencies, or when its first round fills it.
     """
     rows = list(completions)
     mean = latency_summary(rows).mean_s
     if window is None or mean is None or window.high - window.low < min_latencies * mean:
         return None
-    return sum(c.ok for c in ended_in(rows, window)) / (window.high - window.low)
+    settled = after_first_round(rows, window)
+    if settled is None:
+        return None
+    return inside(spans(c for c in rows if c.ok), settled) / (settled.high - settled.low)
+
+
+def after_first_round(completions: Iterable[Completion], window: Interval) -> Interval | None:
+    """The part of the window after as many ends as requests were in flight when it began; `None` if none."""
+    times = spans(completions)
+    open_then = int(((times[:, 0] <= window.low) & (times[:, 1] > window.low)).sum())
+    ends = np.sort(times[times[:, 1] > window.low, 1])
+    low = float(ends[open_then - 1]) if open_then else window.low
+    return Interval(low, window.high) if low < window.high else None
+
+
+def inside(intervals: Floats, window: Interval) -> float:
+    """How many of `intervals`, shape (n, 2), lie in [low, high): each by its share, one of no length whole."""
+    start, end = intervals[:, 0], intervals[:, 1]
+    length = end - start
+    within = (np.minimum(end, window.high) - np.maximum(start, window.low)).clip(min=0)
+    at_once = (length == 0) & (start >= window.low) & (start < window.high)
+    return float(np.divide(within, length, out=at_once.astype(np.float64), where=length > 0).sum())
 
 
 def goodput(completions: Iterable[Completion], slo_s: float) -> float | None:
