@@ -111,7 +111,8 @@ def ran(tool: Tool, root: str, concurrency: int, requests: int, stream: bool) ->
     before = asked(f"{root}/reset", post=True)
     command = list(tool.command(root, concurrency, requests, stream))
     with tempfile.TemporaryDirectory() as folder, open(Path(folder) / "said", "w+b") as out:
-        process = subprocess.Popen(command, cwd=paths.ROOT, stdout=out, stderr=subprocess.STDOUT)
+        where = paths.ROOT if tool.ours else folder  # others leave their reports where they run
+        process = subprocess.Popen(command, cwd=where, stdout=out, stderr=subprocess.STDOUT)
         status, used = _waited(process, TOOL_S)
         out.seek(0)
         said = out.read().decode(errors="replace")

@@ -43,15 +43,18 @@ def vllm_bench(python: Path, tokenizer: Path) -> Tool:
 
 
 def guidellm(python: Path, tokenizer: Path) -> Tool:
-    """`guidellm benchmark` at a fixed concurrency."""
+    """`guidellm run` at a fixed concurrency."""
 
     def command(root: str, concurrency: int, requests: int, stream: bool) -> list[str]:
         del stream
         return [
-            *(str(python), "-m", "guidellm", "benchmark", "run", "--target", root, "--model", "fixed"),
-            *("--profile", "concurrent", "--rate", str(concurrency), "--max-requests", str(requests)),
-            *("--processor", str(tokenizer), "--data", "prompt_tokens=24,output_tokens=8"),
-            *("--disable-console",),
+            *(str(python), "-m", "guidellm", "run"),
+            *("--backend", f"kind=openai_http,target={root},model=fixed"),
+            *("--profile", f"kind=concurrent,streams={concurrency}"),
+            *("--constraint", f"kind=max_requests,count={requests}"),
+            *("--tokenizer", f"kind=huggingface_auto,model={tokenizer}"),
+            *("--data", "kind=synthetic_text,prompt_tokens=24,output_tokens=8"),
+            "--disable-console",
         ]
 
     return Tool("guidellm", command)

@@ -129,10 +129,9 @@ class Store:
             if meanwhile := self._done(key, self.find(key)):
                 return _reused(key, meanwhile)
             record = _Writer(root, key, endpoint).run(fn)
-        if self.remeasure:
-            record = replace(record, comparison=compare(record, retained))
-        _announce(key, "measured", record.path, record.comparison)
-        return record
+        compared = compare(record, retained) if self.remeasure else None
+        _announce(key, "measured", record.path, compared)
+        return _shown(record, retained, compared)
 
     def has(self, key: PointKey) -> bool:
         """Whether `measure` would reuse `key`; decided from files alone."""
@@ -143,7 +142,7 @@ class Store:
         if not self.remeasure:
             return retained if retained and retained.current else None
         anew = self._anew(key)
-        return replace(anew, comparison=compare(anew, retained)) if anew else None
+        return _shown(anew, retained, compare(anew, retained)) if anew else None
 
     def _anew(self, key: PointKey) -> Record | None:
         """What this run, or the one that it resumes, has measured."""
@@ -257,6 +256,12 @@ class _Writer:
         path = self.path.with_suffix(f".{slug(name)}.prom.gz")
         write_if_changed(path, compress(data))
         return {"path": path.name, "sha256": sha256(data)}
+
+
+def _shown(measured: Record, retained: Record | None, compared: Comparison | None) -> Record:
+    """What a page shows of `measured`: the retained point where that came back byte for byte."""
+    same = retained is not None and compared is not None and compared.exact
+    return replace(retained if retained and same else measured, comparison=compared)
 
 
 def _reused(key: PointKey, retained: Record) -> Record:

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from nlqlib import notebook_run, paths
@@ -17,6 +17,8 @@ from nlqlib.run_settings import RunSettings, placed
 from nlqlib.scratch import scratch_folder
 
 POLL_S = 0.1
+UNREADABLE = (OSError, ValueError)
+"""What reading a page's inputs may raise: one is gone meanwhile, or its name is no text."""
 QUIET_S = 1.0
 """At least so long between two progress lines."""
 GRACE_S = 15.0
@@ -32,11 +34,19 @@ class Batch:
         self.artifacts = artifacts
         self.running: list[Running] = []
         self.done: dict[str, Finished] = {}
-        self.pages: dict[str, Page] = {}
+        self.pages: dict[str, tuple[Page, str]] = {}
+        """Of the running notebooks, with their sources when they began."""
+        self.due: Collection[str] = ()
         self._spoken = float("-inf")
 
-    def run(self, notebooks: Sequence[Notebook], extra: Mapping[str, str]) -> list[Finished]:
-        """Run all `notebooks`; after an interrupt the open ones are ended and the rest is not run."""
+    def run(
+        self, notebooks: Sequence[Notebook], extra: Mapping[str, str], due: Collection[str] = ()
+    ) -> list[Finished]:
+        """Run all `notebooks`; after an interrupt the open ones are ended and the rest is not run.
+
+        `due`: those that have something to measure, so that no page of theirs is kept as it is.
+        """
+        self.due = due
         with scratch_folder(self.build / "driver") as scratch:
             try:
                 self._run(list(notebooks), scratch, self._environment(extra))
@@ -75,13 +85,15 @@ class Batch:
 
     def _start(self, notebook: Notebook, scratch: Path, environment: Mapping[str, str]) -> None:
         page = self._page(notebook, environment)
-        if not self.settings.remeasure and (kept := page.kept()):
+        again = self.settings.remeasure or notebook.name in self.due
+        if not again and (kept := page.kept()):
             self.done[notebook.name] = Finished(notebook, "unchanged", Points(reused=kept.points))
             self.settings.say(f"{notebook.name}: unchanged since {kept.since[:16].replace('T', ' ')} UTC")
             return
         log = self.build / "logs" / slug(self.settings.target_name) / f"{notebook.name}.log"
         self.settings.say(f"{notebook.name}: started")
-        self.pages[notebook.name] = page
+        with contextlib.suppress(*UNREADABLE):
+            self.pages[notebook.name] = page, page.sources()
         folder = scratch / notebook.name
         self.running.append(notebook_run.start(notebook, folder, page.executed, log, environment))
 
@@ -116,8 +128,10 @@ class Batch:
     def _keep(self, running: Running, points: Points) -> None:
         """Remember what the page followed from: artifacts measured anew equal the retained ones."""
         touched = {f for f in running.touched() if not f.is_relative_to(self.build)}
-        with contextlib.suppress(WriteError):  # then it is run again
-            self.pages[running.notebook.name].keep(points, touched, utc_now())
+        page, begun = self.pages.pop(running.notebook.name, (None, ""))
+        with contextlib.suppress(WriteError, *UNREADABLE):  # then it is run again
+            if page:
+                page.keep(begun, points, touched, utc_now())
 
     def _stop(self) -> None:
         """Interrupt what runs and wait for it; a second Ctrl-C, or the end of the grace, kills it."""

@@ -23,6 +23,7 @@ from nlqlib.notebook_failure import Failure
 from nlqlib.progress import PROGRESS
 from nlqlib.records import Json
 from nlqlib.redaction import redact
+from nlqlib.remeasured import Comparison
 
 RunStatus = Literal["ok", "unchanged", "failed", "interrupted", "not run"]
 DONE: tuple[RunStatus, ...] = ("ok", "unchanged")
@@ -99,7 +100,7 @@ class Running:
     def reproduced(self) -> bool:
         """Was every point that it measured anew the retained one, byte for byte? True where none was."""
         told = [event["comparison"] for event in _events(self.folder / "manifest")]
-        return all(c["verdict"] == "reproduced" and not c["note"] for c in told if c)
+        return all(Comparison(**c).exact for c in told if c)
 
     def finished(self) -> Finished | None:
         """The outcome, once the process has ended."""

@@ -7,16 +7,15 @@ same the page is kept as it is, which a change of any of them, or of the execute
 
 import hashlib
 import json
-import platform
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from nlqlib import paths
-from nlqlib.files import canonical_json, pretty_json, write_atomic
+from nlqlib.files import TEMPORARY, canonical_json, pretty_json, write_atomic
 from nlqlib.notebook_run import Notebook, Points
-from nlqlib.provenance import machine
+from nlqlib.provenance import provenance
 from nlqlib.records import Json
 from nlqlib.run_settings import PLACES, RESUMED
 
@@ -27,14 +26,9 @@ READS: Mapping[str, tuple[str, ...]] = {
 """Notebooks whose artifacts a notebook reads beside its own."""
 LAST = ("17_", "99_")
 """Notebooks that read what all others measured."""
-SETTINGS = (
-    *("TARGET", "TARGET_URL", "PROFILE", "CLIENT", "MAX_REQUESTS", "MAX_TOKENS", "TWIN"),
-    *RESUMED,
-    *PLACES,
-)
+SETTINGS = {"TARGET", "TARGET_URL", "PROFILE", "CLIENT", "TWIN", *RESUMED, *PLACES}
 """Variables that decide what a page shows, beside every address (`…_URL`)."""
 SOURCES = (("nlqlib", "*.py"), ("data", "*"))
-LOCK = "requirements.lock"
 
 
 @dataclass(frozen=True)
@@ -71,14 +65,16 @@ class Page:
         except (OSError, ValueError, KeyError, TypeError):  # none yet, or cut: the page is run
             return None
 
-    def keep(self, points: Points, touched: Iterable[Path], since: str) -> bool:
-        """Remember that this page has just been executed, unless it read what may have changed meanwhile.
+    def keep(self, begun: str, points: Points, touched: Iterable[Path], since: str) -> bool:
+        """Remember that this page has just been executed, unless what it follows from may be another by now.
 
-        `touched`: folders of the artifacts it used. Returns whether it was. Raises `WriteError`.
+        `begun`: its `sources` when it was started; `touched`: folders of the artifacts it used. Returns
+        whether it was. Raises `WriteError`, and `OSError` or `ValueError` for what cannot be read.
         """
         own = self._own()
         folders = set(touched)
-        if not self.reads_all and any(f not in own and f.is_relative_to(self.artifacts) for f in folders):
+        strange = any(f not in own and f.is_relative_to(self.artifacts) for f in folders)
+        if (strange and not self.reads_all) or begun != self.sources():
             self.note.unlink(missing_ok=True)
             return False
         told: Json = {
@@ -102,15 +98,18 @@ class Page:
         targets = self.artifacts.iterdir() if self.artifacts.is_dir() else ()
         return {target / name for target in targets for name in names}
 
-    def _inputs(self, folders: Iterable[Path]) -> str:
-        read = {self.artifacts} if self.reads_all else self._own()
+    def sources(self) -> str:
+        """Digest of all but the artifacts. Raises `OSError` or `ValueError` for what cannot be read."""
         return _digest(
             suite(),
             _file(self.notebook.path),
             canonical_json(self.notebook.parameters),
             canonical_json(settings(self.environment)),
-            *(_tree(folder) for folder in sorted(read | set(folders))),
         )
+
+    def _inputs(self, folders: Iterable[Path]) -> str:
+        read = {self.artifacts} if self.reads_all else self._own()
+        return _digest(self.sources(), *(_tree(folder) for folder in sorted(read | set(folders))))
 
 
 def settings(environment: Mapping[str, str]) -> dict[str, str]:
@@ -119,19 +118,25 @@ def settings(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: environment[name] for name in sorted(named) if environment[name]}
 
 
-@lru_cache(maxsize=1)
 def suite() -> str:
-    """Digest of the suite's code, data and pinned packages, and of the machine; read once per process."""
+    """Digest of the suite's code and data, of the packages it runs with, and of the machine."""
     trees = (_tree(paths.ROOT / folder, pattern) for folder, pattern in SOURCES)
-    lock = paths.ROOT / LOCK
-    told = canonical_json({**machine(), "python": platform.python_version()})
-    return _digest(*trees, _file(lock) if lock.is_file() else "", told)
+    told = {name: provenance()[name] for name in ("python", "packages", "machine")}
+    return _digest(*trees, canonical_json(told))
 
 
 def _tree(folder: Path, pattern: str = "*") -> str:
-    """Digest of the files below `folder` that fit, with their names; of nothing where it is missing."""
-    files = sorted(p for p in folder.rglob(pattern) if p.is_file() and "__pycache__" not in p.parts)
+    """Digest of the files below `folder` that fit, with their names; of nothing where it is missing.
+
+    Linked folders are followed; what is being written and what Python made does not count.
+    """
+    found = (Path(here, name) for here, _, names in os.walk(folder, followlinks=True) for name in names)
+    files = sorted(p for p in found if p.match(pattern) and _counts(p))
     return _digest(*(part for p in files for part in (p.relative_to(folder).as_posix(), _file(p))))
+
+
+def _counts(path: Path) -> bool:
+    return "__pycache__" not in path.parts and not TEMPORARY.fullmatch(path.name) and path.is_file()
 
 
 def _file(path: Path) -> str:

@@ -36,6 +36,11 @@ class Comparison:
     """One text per metric or part that differs."""
     note: str | None = None
 
+    @property
+    def exact(self) -> bool:
+        """Did the retained point come back byte for byte, measured with the same code?"""
+        return self.verdict == "reproduced" and self.note is None
+
     def __str__(self) -> str:
         said = f"{self.verdict} ({self.note})" if self.note else self.verdict
         more = len(self.moved) - SHOWN

@@ -95,12 +95,13 @@ def _reproduce(
     notebooks = prepare(settings, places)
     planned = _announce_plan(settings, notebooks, plans)
     needed = settings.target == "local" and any(p is None or p.requests for p in planned.values())
+    due = {name for name, p in planned.items() if p and p.requests}
     batch = Batch(settings, places.build, places.artifacts)
     started = time.monotonic()
     with _terminable():
         try:
             with engine() if engine and needed else nullcontext({}) as extra:
-                results = batch.run(notebooks, extra)
+                results = batch.run(notebooks, extra, due)
         except KeyboardInterrupt:  # while the engine was started or ended
             results = batch.results(notebooks)
     return report(settings, results, time.monotonic() - started)

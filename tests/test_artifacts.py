@@ -419,7 +419,8 @@ def test_a_point_measured_anew_with_the_same_body_is_reproduced(
     before = everything(store.root)
     record = anew(store)
     assert str(record.comparison) == "reproduced"
-    assert record.path.is_relative_to(store.remeasured_root) and everything(store.root) == before
+    assert record.path.is_relative_to(store.root) and everything(store.root) == before
+    assert (store.remeasured_root / record.path.relative_to(store.root)).is_file()
     assert capsys.readouterr().out == "05_knee concurrency 8: reproduced\n"
 
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from nlqlib.analysis.latency import (
     after_first_round,
+    count_inside,
     ended_in,
     goodput,
     in_flight_rule,
-    inside,
     itl_s,
     latencies,
     latency_summary,
@@ -150,8 +150,8 @@ def test_the_steady_throughput_of_varied_lengths_is_not_biased_in_a_short_window
     """170 requests, 28 in flight, latencies of 4 ± 0.4 s each: 7 req/s; a count of ends finds 6.3."""
     found, counted = [], []
     for seed in range(200):
-        lasting = iter(np.random.default_rng(seed).gamma(100, 0.04, 170))
-        rows = closed_loop(28, 170, lambda: next(lasting), servers=28)
+        lasting = iter(np.random.default_rng(seed).gamma(100, 0.04, 170)).__next__
+        rows = closed_loop(28, 170, lasting, servers=28)
         window = steady_window(rows, 28)
         assert 5 < window_rule(rows, window).value < 6
         found.append(throughput_window(rows, window))
@@ -162,7 +162,28 @@ def test_the_steady_throughput_of_varied_lengths_is_not_biased_in_a_short_window
 
 def test_an_answer_cut_by_an_edge_counts_by_the_part_of_its_time_inside():
     rows = np.array([(0.0, 2.0), (1.0, 1.0), (3.0, 5.0), (3.5, 4.0), (4.0, 4.0)])
-    assert inside(rows, Interval(1.0, 4.0)) == pytest.approx(0.5 + 1 + 0.5 + 1 + 0)
+    assert count_inside(rows, Interval(1.0, 4.0)) == pytest.approx(0.5 + 1 + 0.5 + 1 + 0)
+
+
+@pytest.mark.parametrize("n", [9, 10, 28])
+def test_refusals_end_no_first_round(n):
+    """A queue of 8 before one server of 1 s; who finds it full is refused after 50 ms: 1 answer a second."""
+    free, queue, ready, rows = 0.0, [], [0.0] * n, []
+    while len([r for r in rows if r.ok]) < 80:
+        at = heapq.heappop(ready)
+        queue = [end for end in queue if end > at]
+        good = len(queue) < 8
+        end = max(at, free) + 1.0 if good else at + 0.05
+        free, queue = (end, [*queue, end]) if good else (free, queue)
+        rows.append(answer(at, end, "ok" if good else "http_503"))
+        heapq.heappush(ready, end)
+    assert throughput_window(rows, steady_window(rows, n)) == pytest.approx(1.0, rel=0.005)
+
+
+def test_what_hung_at_first_leaves_too_little_for_a_steady_throughput():
+    rows = [*(answer(0, 60) for _ in range(28)), *(answer(60 + i / 10, 62 + i / 10) for i in range(32))]
+    window = steady_window(rows, 28)
+    assert window is not None and throughput_window(rows, window, min_latencies=1.9) is None
 
 
 def test_a_window_that_its_first_round_fills_has_no_steady_throughput():

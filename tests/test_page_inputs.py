@@ -1,7 +1,7 @@
 """An executed notebook is kept while nothing that it follows from has changed, and run again otherwise."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,10 @@ from nlqlib.page_inputs import Page, settings
 
 POINTS = Points(measured=1, reused=2)
 SINCE = "2026-01-02T03:04:05.678+00:00"
+
+
+def keep(made: Page, touched: Iterable[Path] = (), since: str = SINCE) -> bool:
+    return made.keep(made.sources(), POINTS, touched, since)
 
 
 def write(*parts: str, text: str = "{} ") -> Callable[[Path], None]:
@@ -52,7 +56,7 @@ def kept(home: Path, name: str = "03_admission", **environment: str) -> bool:
 def test_what_was_executed_is_kept_with_its_points_and_since_when(tmp_path: Path) -> None:
     made = page(tmp_path)
     assert made.kept() is None
-    assert made.keep(POINTS, {tmp_path / "artifacts" / "twin" / "03_admission"}, SINCE)
+    assert keep(made, {tmp_path / "artifacts" / "twin" / "03_admission"})
     found = made.kept()
     assert found is not None and (found.points, found.since) == (3, SINCE)
 
@@ -74,14 +78,14 @@ def test_what_was_executed_is_kept_with_its_points_and_since_when(tmp_path: Path
 def test_a_change_of_what_it_follows_from_has_it_run_again(
     tmp_path: Path, change: Callable[[Path], None]
 ) -> None:
-    assert page(tmp_path).keep(POINTS, (), SINCE) and kept(tmp_path)
+    assert keep(page(tmp_path)) and kept(tmp_path)
     change(tmp_path)
     assert not kept(tmp_path)
 
 
 @pytest.mark.parametrize("setting", ["TWIN", "PROFILE", "MODEL", "QWEN_3B_URL", "NLQLIB_FIXTURES"])
 def test_another_setting_has_it_run_again(tmp_path: Path, setting: str) -> None:
-    assert page(tmp_path).keep(POINTS, (), SINCE)
+    assert keep(page(tmp_path))
     assert not kept(tmp_path, **{setting: "other"}) and kept(tmp_path, **{setting: ""})
 
 
@@ -89,29 +93,48 @@ def test_another_parameter_or_other_code_has_it_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = page(tmp_path)
-    assert made.keep(POINTS, (), SINCE)
+    assert keep(made)
     other = Page(Notebook(made.notebook.path, {"n": 2}), *list(vars(made).values())[1:])
     assert other.kept() is None and made.kept()
     monkeypatch.setattr(page_inputs, "suite", lambda: "other code")
     assert made.kept() is None
 
 
+def test_what_was_edited_while_the_page_ran_has_it_run_again(tmp_path: Path) -> None:
+    made = page(tmp_path)
+    begun = made.sources()
+    write("notebooks", "03_admission.ipynb")(tmp_path)
+    assert not made.keep(begun, POINTS, (), SINCE) and made.kept() is None
+
+
+def test_a_linked_folder_counts_and_what_is_being_written_does_not(tmp_path: Path) -> None:
+    write("elsewhere", "03_admission", "a-1.json", text="{}")(tmp_path)
+    (tmp_path / "artifacts").mkdir()
+    (tmp_path / "artifacts" / "linked").symlink_to(tmp_path / "elsewhere")
+    for name in ("03_admission", "99_summary"):
+        assert keep(page(tmp_path, name))
+    write("elsewhere", "03_admission", ".a-1.json.123.0123abcd.tmp")(tmp_path)
+    assert kept(tmp_path) and kept(tmp_path, "99_summary")
+    write("elsewhere", "03_admission", "a-1.json")(tmp_path)
+    assert not kept(tmp_path) and not kept(tmp_path, "99_summary")
+
+
 def test_what_another_page_measured_does_not_matter_unless_it_reads_it(tmp_path: Path) -> None:
     for name in ("03_admission", "99_summary"):
-        assert page(tmp_path, name).keep(POINTS, (), SINCE)
+        assert keep(page(tmp_path, name))
     write("artifacts", "twin", "05_knee", "c-3.json")(tmp_path)
     assert kept(tmp_path) and not kept(tmp_path, "99_summary")
 
 
 def test_a_page_that_read_what_it_does_not_declare_is_never_kept(tmp_path: Path) -> None:
     made = page(tmp_path)
-    assert made.keep(POINTS, (), SINCE)
-    assert not made.keep(POINTS, {tmp_path / "artifacts" / "twin" / "05_knee"}, SINCE)
+    assert keep(made)
+    assert not keep(made, {tmp_path / "artifacts" / "twin" / "05_knee"})
     assert made.kept() is None
 
 
 def test_a_folder_read_elsewhere_is_watched_as_well(tmp_path: Path) -> None:
-    assert page(tmp_path).keep(POINTS, {tmp_path / "calibrations"}, SINCE) and kept(tmp_path)
+    assert keep(page(tmp_path), {tmp_path / "calibrations"}) and kept(tmp_path)
     write("calibrations", "own.json")(tmp_path)
     assert not kept(tmp_path)
 

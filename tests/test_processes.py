@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -271,6 +271,14 @@ def test_a_hopeless_run_is_stopped_with_the_process_named() -> None:
     ):
         closed_loop_in_processes(there, QUESTIONS, 4, 10_000, 2)
     assert workers() == []
+
+
+def test_a_process_whose_part_only_fails_ends_no_run_in_which_another_is_answered() -> None:
+    refused = [replace(q, extra={"model": "another"}) if i % 2 else q for i, q in enumerate(QUESTIONS)]
+    with endpoint(FakeServer(check_model=True)) as there:
+        run = closed_loop_in_processes(there, refused, 4, 120, 2)
+    assert outcome_counts(run.completions) == {"ok": 60, "wrong_model": 60}
+    assert any(rule.rule == "failed requests / requests" and rule.ok is False for rule in run.rules())
 
 
 @pytest.mark.parametrize(("concurrency", "n", "processes"), [(2, 10, 3), (4, 3, 2), (4, 10, 0)])

@@ -16,7 +16,7 @@ from nlqlib.analysis.stats import Floats, Interval, percentile
 from nlqlib.records import OUTCOMES, Completion, Rule
 
 MIN_LATENCIES_IN_WINDOW = 5
-"""A window shorter than this many mean latencies still shows the ramp in its count."""
+"""A window shorter than this many mean latencies holds too few rounds to be called steady."""
 MIN_IN_FLIGHT = 0.95
 """Share of the wanted concurrency that must have been in flight, averaged over the window."""
 
@@ -149,29 +149,32 @@ def throughput_window(
     that a count of ends begins with up to one silent latency: −11 % in a window of five. Hence the first
     round is left out, and an answer cut by an edge counts by the part of its time that lies inside, as in
     Little's law. `None` without a window, without a latency, when the window is shorter than `min_latencies`
-    mean latencies, or when its first round fills it.
+    mean latencies, or the rest after its first round than one less.
     """
     rows = list(completions)
     mean = latency_summary(rows).mean_s
     if window is None or mean is None or window.high - window.low < min_latencies * mean:
         return None
     settled = after_first_round(rows, window)
-    if settled is None:
+    if settled is None or settled.high - settled.low < (min_latencies - 1) * mean:
         return None
-    return inside(spans(c for c in rows if c.ok), settled) / (settled.high - settled.low)
+    return count_inside(spans(c for c in rows if c.ok), settled) / (settled.high - settled.low)
 
 
 def after_first_round(completions: Iterable[Completion], window: Interval) -> Interval | None:
-    """The part of the window after as many ends as requests were in flight when it began; `None` if none."""
-    times = spans(completions)
+    """The part of the window after as many good ends as good requests were in flight when it began.
+
+    Refusals are back at once and end no round. `None` if nothing of the window is left.
+    """
+    times = spans(c for c in completions if c.ok)
     open_then = int(((times[:, 0] <= window.low) & (times[:, 1] > window.low)).sum())
     ends = np.sort(times[times[:, 1] > window.low, 1])
     low = float(ends[open_then - 1]) if open_then else window.low
     return Interval(low, window.high) if low < window.high else None
 
 
-def inside(intervals: Floats, window: Interval) -> float:
-    """How many of `intervals`, shape (n, 2), lie in [low, high): each by its share, one of no length whole."""
+def count_inside(intervals: Floats, window: Interval) -> float:
+    """How many of `intervals`, shape (n, 2), lie in [low, high): each by its share, an instant whole."""
     start, end = intervals[:, 0], intervals[:, 1]
     length = end - start
     within = (np.minimum(end, window.high) - np.maximum(start, window.low)).clip(min=0)

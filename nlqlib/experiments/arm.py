@@ -12,9 +12,10 @@ from dataclasses import asdict, dataclass, replace
 from nlqlib.analysis.samples import GpuSample, Sample
 from nlqlib.artifacts import Measured, Record
 from nlqlib.experiments import sweep
+from nlqlib.experiments.accepted import accepted, noted
 from nlqlib.experiments.arm_result import observed
 from nlqlib.experiments.study import Spec, Study
-from nlqlib.experiments.sweep import Level, level_spec, offered, session, settled, warm
+from nlqlib.experiments.sweep import Level, level_spec, offered, session, settled
 from nlqlib.load.closed_loop import closed_loop, cycled
 from nlqlib.load.sampling import Sampler
 from nlqlib.progress import progress
@@ -93,8 +94,7 @@ async def _measure(study: Study, wanted: Arm) -> Measured:
     gpus: list[GpuSample] = []
     async with _session(study) as (client, reader, telemetry):
         asked = [replace(r, stream=wanted.stream) for r in offered(study, wanted)]
-        if not wanted.unshared:
-            await warm(client, asked[: spec(wanted).requests - wanted.requests])
+        asked = await accepted(study, client, asked, spec(wanted).requests - wanted.requests)
         before = await settled(reader)
         sampler = Sampler(_both(reader, telemetry, gpus))
         offer = _salted(study, asked) if wanted.unshared else cycled(asked)
@@ -102,7 +102,8 @@ async def _measure(study: Study, wanted: Arm) -> Measured:
         after = await settled(reader)
     ours = study.target.kind != "url" and not wanted.limited
     found = observed(run, before, after, gpus, study.target.time_tag, no_gateway=ours)
-    return replace(found, server=server, results={**found.results, "clock": study.target.clock})
+    found = replace(found, server=server, results={**found.results, "clock": study.target.clock})
+    return noted(found, asked, study.contract)
 
 
 @asynccontextmanager

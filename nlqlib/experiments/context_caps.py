@@ -12,10 +12,11 @@ from hashlib import sha256
 from nlqlib.analysis.headroom import Cut, clamped
 from nlqlib.analysis.latency import latency_summary
 from nlqlib.artifacts import Measured, Record
+from nlqlib.experiments.accepted import warm
 from nlqlib.experiments.conditions import CONDITIONS, requests
 from nlqlib.experiments.questions import load_questions, question_workload
 from nlqlib.experiments.study import Spec, Study
-from nlqlib.experiments.sweep import SET, session, warm
+from nlqlib.experiments.sweep import SET, session
 from nlqlib.load.batch import complete_all
 from nlqlib.nlq.pipeline import judge_form
 from nlqlib.records import ANSWERED, ChatRequest, Completion, Json, Metric

@@ -10,9 +10,10 @@ from dataclasses import asdict, dataclass, replace
 
 from nlqlib import tokens
 from nlqlib.artifacts import Measured, Record
+from nlqlib.experiments.accepted import warm
 from nlqlib.experiments.context_caps import questions, sample
 from nlqlib.experiments.study import Spec, Study
-from nlqlib.experiments.sweep import session, warm
+from nlqlib.experiments.sweep import session
 from nlqlib.load.batch import complete_all
 from nlqlib.records import ChatRequest, Json
 from nlqlib.serving.identity import identify

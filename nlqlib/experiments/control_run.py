@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from nlqlib.analysis.latency import itl_s
 from nlqlib.analysis.window import Window, window
 from nlqlib.artifacts import Measured, Record
+from nlqlib.experiments.accepted import warm
 from nlqlib.experiments.arm import Arm
 from nlqlib.experiments.arm_result import observed
 from nlqlib.experiments.control_prompts import shorten
 from nlqlib.experiments.study import Spec, Study
-from nlqlib.experiments.sweep import level_spec, offered, session, settled, warm
+from nlqlib.experiments.sweep import level_spec, offered, session, settled
 from nlqlib.experiments.sweep_result import Tag, rules
 from nlqlib.load.closed_loop import LoadRun, closed_loop, cycled
 from nlqlib.load.open_loop import open_loop

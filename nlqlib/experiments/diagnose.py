@@ -16,6 +16,7 @@ from nlqlib.analysis.diagnosis_replicas import replicas_seen
 from nlqlib.analysis.staircase import ControlledStaircase
 from nlqlib.analysis.window import Scrape
 from nlqlib.artifacts import Measured, Record
+from nlqlib.experiments.accepted import accepted, noted
 from nlqlib.experiments.questions import question_workload
 from nlqlib.experiments.saved_levels import ONE_MODEL, completions_of, levels_of
 from nlqlib.experiments.study import Spec, Study
@@ -28,7 +29,6 @@ from nlqlib.experiments.sweep import (
     Words,
     offered,
     settled,
-    warm,
 )
 from nlqlib.experiments.sweep_result import Tag, measured
 from nlqlib.experiments.sweep_workers import Offer, offer_by_workers
@@ -188,7 +188,7 @@ def level_spec(study: Study, plan: Plan, concurrency: int, repeat: int = 0) -> S
 
 def _level(study: Study, plan: Plan, concurrency: int, sent: int, repeat: int) -> Record:
     asked = tuple(requests_of(study, plan))
-    load = Offer(asked, asked[:sent], concurrency, sent, min(plan.workers, concurrency))
+    load = Offer(asked, min(sent, len(asked)), concurrency, sent, min(plan.workers, concurrency))
     spec = level_spec(study, plan, concurrency, repeat)
     return study.point(spec, lambda: _measured(study, plan, load))
 
@@ -197,21 +197,23 @@ def _measured(study: Study, plan: Plan, load: Offer) -> Measured:
     if plan.workers == 1:
         return study.measured(_measure(study, plan.pool, load))
     began = time.time()
-    server, run, before, after = offer_by_workers(study, load)
-    found = _level_of(study, run, before, after)
-    return replace(found, server=server, interval_s=(began, time.time()))
+    there = offer_by_workers(study, load)
+    found = _level_of(study, there.run, there.before, there.after)
+    found = replace(found, server=there.server, interval_s=(began, time.time()))
+    return noted(found, there.asked, load.asked[0].contract.name)
 
 
 async def _measure(study: Study, pool: int | None, load: Offer) -> Measured:
     server = await identify(study.target)
     async with _session(study, pool) as (client, reader):
-        await warm(client, load.warming)
+        sent = await accepted(study, client, load.asked, load.warming)
         before = await settled(reader)
         sampler = Sampler(reader.sample) if reader else None
-        asked = cycled(load.asked)
+        asked = cycled(sent)
         run = await closed_loop(client, asked, load.concurrency, load.requests, sampler=sampler)
         after = await settled(reader)
-    return replace(_level_of(study, run, before, after), server=server)
+    found = replace(_level_of(study, run, before, after), server=server)
+    return noted(found, sent, load.asked[0].contract.name)
 
 
 def _level_of(study: Study, run: LoadRun, before: Scrape | None, after: Scrape | None) -> Measured:

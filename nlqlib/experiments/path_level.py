@@ -13,8 +13,9 @@ from nlqlib.analysis.latency import mean_in_flight
 from nlqlib.analysis.samples import Sample
 from nlqlib.analysis.window import Scrape, Window, parse, snapshot, window
 from nlqlib.artifacts import Measured, Record
+from nlqlib.experiments.accepted import accepted, noted
 from nlqlib.experiments.study import Spec, Study
-from nlqlib.experiments.sweep import Level, at, level_spec, offered, session, settled, warm
+from nlqlib.experiments.sweep import Level, at, level_spec, offered, session, settled
 from nlqlib.experiments.sweep_result import Tag, measured
 from nlqlib.load.closed_loop import LoadRun, closed_loop, cycled
 from nlqlib.load.sampling import Sampler
@@ -127,9 +128,8 @@ def counted(study: Study, level: PathLevel, bar: Progress) -> Record:
 async def _measure(study: Study, level: PathLevel) -> Measured:
     server = await identify(study.target)
     async with _session(study) as (client, reader, gateway):
-        asked = offered(study, level)
-        if level.warm:
-            await warm(client, asked[: level.requests])
+        warming = level.requests if level.warm else 0
+        asked = await accepted(study, client, offered(study, level), warming)
         before = await settled(reader)
         middle = Middle(reader, level.requests // 2, level.concurrency)
         sampler = Sampler(middle.sample) if reader else None
@@ -142,7 +142,8 @@ async def _measure(study: Study, level: PathLevel) -> Measured:
     tag = study.target.time_tag
     found = _along(measured(run, before, after, tag), run, page, gate, tag)
     seen = window(before, after) if before and after else None
-    return replace(found, server=server, metrics=[*found.metrics, *_counts(seen, tag)])
+    found = replace(found, server=server, metrics=[*found.metrics, *_counts(seen, tag)])
+    return noted(found, asked, study.contract)
 
 
 @asynccontextmanager

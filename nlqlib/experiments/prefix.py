@@ -14,6 +14,7 @@ import httpx2
 from nlqlib.analysis.prefix_cache import Lookup
 from nlqlib.analysis.window import Window, window
 from nlqlib.artifacts import Measured, Record
+from nlqlib.experiments.accepted import warm
 from nlqlib.experiments.arm_result import observed
 from nlqlib.experiments.contract_basis import contract_points, page_contract
 from nlqlib.experiments.prefix_counted import block_size, with_plan
@@ -45,7 +46,6 @@ from nlqlib.experiments.sweep import (
     SET,
     session,
     settled,
-    warm,
 )
 from nlqlib.load.closed_loop import closed_loop
 from nlqlib.load.sampling import Sampler

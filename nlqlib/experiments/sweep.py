@@ -13,6 +13,7 @@ from typing import Literal
 
 from nlqlib.analysis.window import Scrape
 from nlqlib.artifacts import Measured, Record
+from nlqlib.experiments.accepted import accepted, noted
 from nlqlib.experiments.conditions import CONDITIONS, requests
 from nlqlib.experiments.questions import load_questions, question_workload
 from nlqlib.experiments.study import Spec, Study
@@ -135,14 +136,13 @@ def measure_level(study: Study, level: Level) -> Record:
 async def _measure(study: Study, level: Level) -> Measured:
     server = await identify(study.target)
     async with session(study.target, study.client) as (client, reader):
-        asked = offered(study, level)
-        await warm(client, asked[: _warming(level)])
+        asked = await accepted(study, client, offered(study, level), _warming(level))
         before = await settled(reader)
         sampler = Sampler(reader.sample) if reader else None
         run = await closed_loop(client, cycled(asked), level.concurrency, level.requests, sampler=sampler)
         after = await settled(reader)
     found = measured(run, before, after, study.target.time_tag)
-    return replace(found, server=server, results={"clock": study.target.clock})
+    return noted(replace(found, server=server, results={"clock": study.target.clock}), asked, study.contract)
 
 
 async def settled(reader: MetricsReader | None) -> Scrape | None:
@@ -177,9 +177,3 @@ def offered(study: Study, level: Level) -> list[ChatRequest]:
 
 
 IGNORE_EOS: Json = {"ignore_eos": True}
-
-
-async def warm(client: Client, asked: Sequence[ChatRequest]) -> None:
-    """Each prompt once, in turn, so that its prefix is cached; one token of answer is enough for that."""
-    for request in asked:
-        await client.complete(replace(request, request_id=f"warm-{request.request_id}", max_tokens=1))

@@ -13,9 +13,10 @@ import numpy as np
 
 from nlqlib.analysis.latency import latency_summary
 from nlqlib.artifacts import Measured, Record
+from nlqlib.experiments.accepted import accepted, noted
 from nlqlib.experiments.questions import question_workload
 from nlqlib.experiments.study import Spec, Study
-from nlqlib.experiments.sweep import QUICK_TOKENS, SET, Level, Words, at, offered, session, settled, warm
+from nlqlib.experiments.sweep import QUICK_TOKENS, SET, Level, Words, at, offered, session, settled
 from nlqlib.experiments.sweep_result import Tag, measured
 from nlqlib.load import arrivals
 from nlqlib.load.closed_loop import cycled
@@ -140,8 +141,7 @@ def open_spec(load: OpenLoad) -> Spec:
 async def _measure(study: Study, load: OpenLoad) -> Measured:
     server = await identify(study.target)
     async with session(study.target, study.client) as (client, reader):
-        asked = offered(study, as_level(load))
-        await warm(client, asked[: len(load.times_s)])
+        asked = await accepted(study, client, offered(study, as_level(load)), len(load.times_s))
         before = await settled(reader)
         sampler = Sampler(reader.sample) if reader else None
         run = await open_loop(client, cycled(asked), load.times_s, sampler=sampler)
@@ -150,7 +150,9 @@ async def _measure(study: Study, load: OpenLoad) -> Measured:
     found = measured(run, before, after, tag)
     rows = [{**row, "planned_s": c.planned_s} for row, c in zip(found.samples, run.completions, strict=True)]
     metrics = [*found.metrics, *_from_the_plan(run, tag), _rate(load)]
-    return replace(found, server=server, samples=rows, metrics=metrics, results={"clock": study.target.clock})
+    results = {"clock": study.target.clock}
+    found = replace(found, server=server, samples=rows, metrics=metrics, results=results)
+    return noted(found, asked, study.contract)
 
 
 def _from_the_plan(run: LoadRun, tag: Tag) -> Sequence[Metric]:

@@ -1,7 +1,7 @@
 """How sweeps are read: rows of their levels, and the levels pooled by concurrency. From records alone.
 
-Throughputs: *run* counts ramp and drain in; *steady* is the window of events alone, and missing where that
-window is too short.
+Throughputs: *run* counts ramp and drain in; *steady* is the window of events after its first round, and
+missing where that window is too short.
 """
 
 from collections.abc import Iterable, Sequence

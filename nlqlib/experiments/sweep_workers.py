@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from nlqlib.analysis.samples import Sample
 from nlqlib.analysis.window import Scrape
 from nlqlib.artifacts import Measured, Record
+from nlqlib.experiments.accepted import accepted, noted
 from nlqlib.experiments.study import Spec, Study
-from nlqlib.experiments.sweep import Level, level_spec, offered, session, settled, warm
+from nlqlib.experiments.sweep import Level, level_spec, offered, session, settled
 from nlqlib.experiments.sweep_result import measured
 from nlqlib.load.load_run import LoadRun, samples_since
 from nlqlib.load.processes import closed_loop_in_processes
@@ -49,11 +50,24 @@ class Offer:
 
     asked: tuple[ChatRequest, ...]
     """Cycled through."""
-    warming: tuple[ChatRequest, ...]
-    """Sent beforehand, one after another, from this process."""
+    warming: int
+    """How many of them are sent beforehand, one after another, from this process."""
     concurrency: int
     requests: int
     workers: int
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What became of an `Offer`."""
+
+    server: ServerIdentity
+    run: LoadRun
+    """Merged, with the samples of the server."""
+    before: Scrape | None
+    after: Scrape | None
+    asked: tuple[ChatRequest, ...]
+    """As the endpoint takes them, see `accepted`."""
 
 
 def shared(level: Level, workers: int) -> SharedLevel:
@@ -75,42 +89,42 @@ def _measured(study: Study, level: SharedLevel) -> Measured:
     began = time.time()
     asked = tuple(offered(study, level))
     warming = shared_spec(level).requests - level.requests
-    load = Offer(asked, asked[:warming], level.concurrency, level.requests, level.workers)
-    server, run, before, after = offer_by_workers(study, load)
-    found = measured(run, before, after, study.target.time_tag)
+    load = Offer(asked, warming, level.concurrency, level.requests, level.workers)
+    there = offer_by_workers(study, load)
+    found = measured(there.run, there.before, there.after, study.target.time_tag)
     results = {"clock": study.target.clock, "workers": level.workers}
-    return replace(found, server=server, results=results, interval_s=(began, time.time()))
+    found = replace(found, server=there.server, results=results, interval_s=(began, time.time()))
+    return noted(found, there.asked, study.contract)
 
 
-def offer_by_workers(
-    study: Study, load: Offer
-) -> tuple[ServerIdentity, LoadRun, Scrape | None, Scrape | None]:
-    """Who serves, the merged run with the samples of the server, and the scrapes before and after.
+def offer_by_workers(study: Study, load: Offer) -> Answered:
+    """What several processes were answered together, and the server's own account of it.
 
     Raises `TargetError` for a target in virtual time, `LoadError` as the closed loop does, and `WorkerError`
     when a process ends early.
     """
     if study.target.clock == "virtual":
         raise TargetError("worker processes need real time: run `serve twin`, and give its address")
-    server, before = study.run(_before(study, load.warming))
+    server, before, asked = study.run(_before(study, load))
     with _sampled(study) as samples:
         run = closed_loop_in_processes(
             study.target.connection.endpoint,
-            load.asked,
+            asked,
             load.concurrency,
             load.requests,
             load.workers,
             kind=study.client,
         )
     after = study.run(_scraped(study))
-    return server, replace(run, samples=samples_since(samples, run.origin_s)), before, after
+    run = replace(run, samples=samples_since(samples, run.origin_s))
+    return Answered(server, run, before, after, asked)
 
 
-async def _before(study: Study, warming: Sequence[ChatRequest]) -> tuple[ServerIdentity, Scrape | None]:
+async def _before(study: Study, load: Offer) -> tuple[ServerIdentity, Scrape | None, tuple[ChatRequest, ...]]:
     server = await identify(study.target)
     async with session(study.target, study.client) as (client, reader):
-        await warm(client, warming)
-        return server, await settled(reader)
+        asked = await accepted(study, client, load.asked, load.warming)
+        return server, await settled(reader), tuple(asked)
 
 
 async def _scraped(study: Study) -> Scrape | None:

@@ -5,7 +5,7 @@ the same stream, so it hands over to the measured part without draining.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count, islice
 
@@ -31,18 +31,20 @@ async def closed_loop(
     lead_in: int = 0,
     sampler: Sampler | None = None,
     report: Counting | None = None,
+    give_up: Callable[[str | None], None] | None = None,
 ) -> LoadRun:
     """Send `n` measured requests, `concurrency` of them in flight, after `lead_in` unmeasured ones.
 
     `requests` are taken in their order (see `cycled`). `report.advance()` is called after each measured
     request. Failures are outcomes and are replaced like answers; but when the first max(3 · concurrency, 20)
-    requests have all failed and none was answered, or the requests run out, `LoadError` is raised. Cancelling
-    ends every request.
+    requests have all failed and none was answered, or the requests run out, `LoadError` is raised. With
+    `give_up`, for a part of a load, that is called with the reason instead of raising in the first case, and
+    with `None` when an answer comes after all. Cancelling ends every request.
     """
     _check(concurrency, n, lead_in)
     check_supply(requests, lead_in + n)
     watch = ClientWatch(client)
-    book = Book(client, n, lead_in, max(3 * concurrency, MIN_PATIENCE), report)
+    book = Book(client, n, lead_in, max(3 * concurrency, MIN_PATIENCE), report, give_up)
     feed = enumerate(islice(requests, lead_in + n))
     started_s = asyncio.get_running_loop().time()
     async with watching(watch, sampler) as samples, crew() as group:

@@ -84,7 +84,8 @@ def closed_loop_in_processes(
 
     `requests` is cycled (see `closed_loop.cycled`), and of P processes each takes every P-th. Each replaces
     its own finished requests, so the window ends when the first of them has nothing left to start. Lag,
-    share of a core and dispatch delay are those of the worst process. Raises as `release_together` does.
+    share of a core and dispatch delay are those of the worst process. A process whose first requests all fail
+    goes on while another is answered. Raises as `release_together` does.
     """
     check_processes(requests, concurrency, n, processes)
     endpoint.key()

@@ -24,6 +24,8 @@ from nlqlib.wall_clock import wall_s
 RELEASE_S = 3.0
 """From the moment all workers are up to their release: news travels, and a clock may be off by a little."""
 START_LIMIT_S = 120.0
+LOOK_S = 1.0
+"""Between two looks at how the workers are doing."""
 MAX_SPREAD = 0.05
 """Of the mean latency: if the releases lie further apart, the merged times say too little."""
 
@@ -89,7 +91,7 @@ def _ray() -> Any:
 
 def _run(ray: Any, jobs: Sequence[Job]) -> list[Json]:
     """Start a worker for each job, release them at one instant, and gather what they made, in order."""
-    actor = ray.remote(num_cpus=1)(RayWorker)
+    actor = ray.remote(num_cpus=1, max_concurrency=2)(RayWorker)  # one thread works, one says how it goes
     crew = [actor.remote(job.to_json()) for job in jobs]
     up, missing = ray.wait([w.ready.remote() for w in crew], num_returns=len(crew), timeout=START_LIMIT_S)
     if missing:
@@ -97,8 +99,18 @@ def _run(ray: Any, jobs: Sequence[Job]) -> list[Json]:
             f"after {START_LIMIT_S:g} s only {len(up)} of {len(crew)} workers have a place on the cluster: "
             "start fewer, or add machines"
         )
+    where = ray.get(up)
     at_s = wall_s() + RELEASE_S
-    found: list[Json] = ray.get([w.work.remote(at_s) for w in crew])
+    working = [w.work.remote(at_s) for w in crew]
+    left = working
+    while left:
+        _, left = ray.wait(working, num_returns=len(working), timeout=LOOK_S)
+        reasons = ray.get([w.hopeless.remote() for w in crew])
+        if all(reasons):
+            for worker in crew:
+                ray.kill(worker)
+            raise LoadError(f"worker 1 of {len(crew)} on {where[0]}: {reasons[0]}")
+    found: list[Json] = ray.get(working)
     for number, result in enumerate(found):
         if "error" in result:
             raise LoadError(f"worker {number + 1} of {len(found)} on {result['where']}: {result['error']}")
@@ -111,6 +123,14 @@ class RayWorker:
     def __init__(self, job: Json) -> None:
         self._job = job_of(job)
         self._where = ""
+        self._hopeless: str | None = None
+
+    def hopeless(self) -> str | None:
+        """Why this part on its own would be given up, as far as it has come; `None`: it would not."""
+        return self._hopeless
+
+    def _give_up(self, why: str | None) -> None:
+        self._hopeless = why
 
     def ready(self) -> str:
         """Node and process, once everything is imported that the work needs."""
@@ -132,7 +152,7 @@ class RayWorker:
             loop = asyncio.get_running_loop()
             await asyncio.sleep(at_s - wall_s())
             offset_s, woken_s = wall_s() - loop.time(), wall_s()
-            result = await share_of_loop(self._job)
+            result = await share_of_loop(self._job, self._give_up)
             return {**result, "offset_s": offset_s, "woken_s": woken_s}
 
         try:

@@ -5,7 +5,7 @@ When a request is due is theirs alone.
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Sequence, Sized
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence, Sized
 from contextlib import asynccontextmanager
 from typing import Protocol
 
@@ -38,7 +38,10 @@ class Book:
         lead_in: int = 0,
         patience: int = MIN_PATIENCE,
         report: Counting | None = None,
+        give_up: Callable[[str | None], None] | None = None,
     ) -> None:
+        self._give_up = give_up or raise_load_error
+        self._given_up = False
         self._complete = client.complete
         self._lead_in = lead_in
         self._patience = patience
@@ -49,7 +52,7 @@ class Book:
         self._failures: list[Completion] | None = []  # of the first `patience` ones, until the first answer
 
     async def send(self, number: int, request: ChatRequest, planned_s: float | None = None) -> Completion:
-        """Request `number`, to its end. Raises `LoadError` when the first ones have all failed."""
+        """Request `number`, to its end. Gives up, usually by `LoadError`, when the first ones all failed."""
         self._in_flight += 1
         if self._in_flight > self.peak_in_flight:
             self.peak_in_flight = self._in_flight
@@ -58,6 +61,9 @@ class Book:
         self._kept[number] = completion
         if self._failures is not None:
             self._judge(self._failures, number, completion)
+        elif self._given_up and completion.outcome in COMPLETED:
+            self._given_up = False
+            self._give_up(None)
         if self._report is not None and number >= self._lead_in:
             self._report.advance()
         return completion
@@ -69,7 +75,8 @@ class Book:
         elif number < self._patience:
             failures.append(completion)
             if len(failures) == self._patience:
-                raise LoadError(hopeless(failures))
+                self._failures, self._given_up = None, True
+                self._give_up(hopeless(failures))
 
     def kept(self) -> tuple[list[Completion], list[Completion]]:
         """The lead-in and the measured completions. Raises `LoadError` if the requests ran out."""
@@ -77,6 +84,11 @@ class Book:
         if len(there) < len(self._kept):
             raise LoadError(too_few(len(there), len(self._kept)))
         return there[: self._lead_in], there[self._lead_in :]
+
+
+def raise_load_error(why: str | None) -> None:
+    """How a load gives up that nobody shares: it ends. Raises `LoadError`."""
+    raise LoadError(why)
 
 
 def hopeless(failures: Sequence[Completion]) -> str:

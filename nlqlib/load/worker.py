@@ -68,7 +68,7 @@ async def work(job: Job) -> Json:
             loop.remove_reader(STDIN)
             me.cancel()
 
-    client, do = _client(job), _prepare(job, Counter)
+    client, do = _client(job), _prepare(job, lambda why: say(hopeless=why), Counter)
     loop.add_reader(STDIN, heard)
     try:
         say(ready=os.getpid())
@@ -89,8 +89,14 @@ def _client(job: Job) -> "Client":
     return make_client(job.kind, job.endpoint)
 
 
-def _prepare(job: Job, report: Callable[[], "Counter | None"] = lambda: None) -> Work:
-    """What is to be done, with everything imported that it needs."""
+def _prepare(
+    job: Job, give_up: Callable[[str | None], None], report: Callable[[], "Counter | None"] = lambda: None
+) -> Work:
+    """What is to be done, with everything imported that it needs.
+
+    `give_up` is told why when the first requests of this part all failed, and `None` when one is answered
+    after all: what that means is seen from all parts.
+    """
     share, requests = job.share, job.requests
     if share is None:
         return lambda client: _one(client, requests[0])
@@ -98,17 +104,17 @@ def _prepare(job: Job, report: Callable[[], "Counter | None"] = lambda: None) ->
 
     async def closed(client: "Client") -> Json:
         mine = islice(cycled(requests, share.salt), share.first, None, share.step)
-        how: Any = {"lead_in": share.lead_in, "report": report()}
+        how: Any = {"lead_in": share.lead_in, "report": report(), "give_up": give_up}
         return _result(await closed_loop(client, mine, share.concurrency, share.n, **how))
 
     return closed
 
 
-async def share_of_loop(job: Job) -> Json:
-    """Do `job` on the running loop, at once and with a client of its own."""
+async def share_of_loop(job: Job, give_up: Callable[[str | None], None]) -> Json:
+    """Do `job` on the running loop, at once and with a client of its own; for `give_up` see `_prepare`."""
     client = _client(job)
     try:
-        return await _prepare(job)(client)
+        return await _prepare(job, give_up)(client)
     finally:
         await client.aclose()
 

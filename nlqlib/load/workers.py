@@ -87,7 +87,8 @@ class Workers:
     def results(self, done: Callable[[int, int], None] = lambda number, count: None) -> list[Json]:
         """What each worker made, in their order; `done(number, count)` is called as they go on.
 
-        Raises `LoadError` with the first worker's reason, `WorkerError` when one ended without a result.
+        Raises `LoadError` with the reason of a worker that failed, or of the last to find its first requests
+        all failed when every one has; `WorkerError` when one ended without a result.
         """
         return self._gather("result", None, done)
 
@@ -131,12 +132,17 @@ class Workers:
     ) -> list[Any]:
         """The message `what` of every worker, in their order."""
         found: dict[int, Any] = {}
+        hopeless: dict[int, str | None] = {}
         while len(found) < len(self._workers):
             number, line = self._next(until_s, len(found))
             if line is None and number not in found:
                 raise self._death(self._workers[number])
             if line is not None and "error" in line:
                 raise LoadError(f"process {number + 1} of {len(self._workers)}: {line['error']}")
+            if line is not None and "hopeless" in line:
+                hopeless[number] = line["hopeless"]
+                if len(hopeless) == len(self._workers) and all(hopeless.values()):
+                    raise LoadError(f"process {number + 1} of {len(self._workers)}: {line['hopeless']}")
             if line is not None and "done" in line:
                 done(number, line["done"])
             if line is not None and what in line:

@@ -53,6 +53,8 @@ class Target:
     variant: Callable[[Mapping[str, Any]], "Target"] | None = field(default=None, repr=False, compare=False)
     place: str | None = field(default=None, repr=False, compare=False)
     """Scheme, host, port and path of an endpoint by URL, in one spelling; stays in memory."""
+    learnt: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """What it was found to take while this process measured it, such as `contract`."""
 
     @cached_property
     def connection(self) -> "Connection":

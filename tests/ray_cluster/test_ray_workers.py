@@ -1,11 +1,15 @@
 """A closed loop whose workers are Ray tasks, on a Ray of this machine."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import ray
+from fake_behaviours import MODEL
+from fake_server import FakeServer, serve
 
 from benchmarks.clients import fixed_server
+from nlqlib.analysis.latency import outcome_counts
 from nlqlib.load.errors import LoadError
 from nlqlib.load.ray_workers import MAX_SPREAD, RayRun, closed_loop_on_ray
 from nlqlib.records import ChatRequest
@@ -52,4 +56,11 @@ def test_the_release_spread_is_a_rule_of_the_run(found: RayRun) -> None:
 
 def test_a_worker_that_fails_says_where_and_why(cluster: None) -> None:
     with pytest.raises(LoadError, match=r"worker 1 of 2 on .+/\d+: the first 20 requests all failed"):
-        closed_loop_on_ray(Endpoint("http://127.0.0.1:9/v1", "fixed"), ASKED, 4, 80, 2)
+        closed_loop_on_ray(Endpoint("http://127.0.0.1:9/v1", "fixed"), ASKED, 4, 400_000, 2)
+
+
+def test_a_worker_whose_part_only_fails_ends_no_run_in_which_another_is_answered(cluster: None) -> None:
+    refused = [*ASKED, replace(ASKED[0], extra={"model": "another"})]
+    with serve(FakeServer(check_model=True)) as root:
+        run = closed_loop_on_ray(Endpoint(f"{root}/v1", MODEL), refused, 4, 80, 2).run
+    assert outcome_counts(run.completions) == {"ok": 40, "wrong_model": 40}
