@@ -147,7 +147,10 @@ def _parser(command: str, env: Mapping[str, str]) -> argparse.ArgumentParser:
         ("profile", "full or quick"),
         ("notebooks", "names or their first characters, separated by commas"),
         ("client", "wire or openai"),
-        ("max-requests", "refuse to send more requests (again after HTTP 429 is not counted)"),
+        (
+            "max-requests",
+            "refuse to send more requests (again after HTTP 429, or in a form not refused, is not counted)",
+        ),
         ("max-tokens", "refuse what could take more tokens, every answer as long as it may be"),
     ):
         parser.add_argument(f"--{name}", default=env.get(name.upper().replace("-", "_")), help=text)
