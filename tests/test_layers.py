@@ -15,6 +15,7 @@ FLOORS = {
     "load": 4,
     "reproduce": 4,
     "notebook_": 4,
+    "page_inputs": 4,
     "run_": 4,
     "plan": 4,
     "serving": 3,

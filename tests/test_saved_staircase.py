@@ -91,11 +91,12 @@ def test_of_a_test_measured_again_the_latest_counts(tmp_path: Path) -> None:
         (tmp_path / path.name).write_bytes(path.read_bytes())
     [body] = [p for p in tmp_path.glob("*.json") if not p.name.endswith(".run.json")]
     older = json.loads(body.read_text("utf-8"))
+    service_s = older["results"]["service_s"]["as it is"]
     older["results"]["service_s"]["as it is"] = 99.0
     (tmp_path / "staircase-00000000.json").write_text(json.dumps(older), "utf-8")
     (tmp_path / "staircase-00000000.run.json").write_text('{"completed_at": "2020-01-01"}', "utf-8")
     found = saved_staircase(tmp_path, like("local", None))
-    assert found is not None and found.endpoint.service_s == pytest.approx(3.592)
+    assert found is not None and found.endpoint.service_s == pytest.approx(service_s)
 
 
 @pytest.mark.parametrize(("label", "counts"), [("low/low", True), ("", True), ("high/high", False)])
